@@ -46,13 +46,13 @@ CASES: dict[str, tuple[int, int, int] | None] = {
     "mmap 32 MiB, top pad 4 MiB, trim 64 MiB": (32, 4, 64),
     "mmap 32 MiB, top pad 64 MiB, trim 256 MiB": (32, 64, 256),
 }
-"""The thresholds in MiB: mmap threshold, top pad and trim threshold; None for those of the broker,
--1 for glibc's default."""
+"""The thresholds of glibc's malloc in MiB, by case: mmap threshold, top pad and trim threshold.
+None keeps the broker's own thresholds; -1 means glibc's default."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Measured(NamedTuple):
-    """One run."""
+    """The broker's throughput and resident memory in one run of a case."""
 
     mb_per_cpu_s: float
     loaded_mb: float
@@ -60,7 +60,8 @@ class Measured(NamedTuple):
 
 
 def environment(thresholds: tuple[int, int, int] | None) -> dict[str, str]:
-    """Return the environment of a broker; an empty variable means glibc's default."""
+    """Returns the environment variables with which a broker starts. ``thresholds`` is a value of
+    `CASES`."""
     clean = {name: text for name, text in os.environ.items() if name not in ENVIRONMENT}
     clean["PYTHONPATH"] = str(ROOT)
     if thresholds is not None:
@@ -73,19 +74,18 @@ def environment(thresholds: tuple[int, int, int] | None) -> dict[str, str]:
 
 
 def resident_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
+    """Returns the resident memory of a process, in units of 1,000,000 bytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 class Load:
-    """Connections that repeat one Produce, one request in flight on each."""
+    """Connections that repeat one Produce; each connection has one request in flight."""
 
     def __init__(self, port: int, connections: int) -> None:
         self._selector = selectors.DefaultSelector()
@@ -98,7 +98,7 @@ class Load:
             self._left[sock] = 0
 
     def run(self, requests: int) -> None:
-        """Send ``requests`` requests and wait for all responses."""
+        """Sends ``requests`` requests in total, and waits for all responses."""
         to_send = requests
         for sock in self._left:
             if to_send:
@@ -130,21 +130,19 @@ class Load:
         self._selector.modify(sock, selectors.EVENT_READ | writes)
 
     def close(self) -> None:
-        """Close all connections."""
         for sock in self._left:
             sock.close()
         self._selector.close()
 
 
 def produce() -> bytes:
-    """Return a Produce with acks=1 of one batch of 950 kB."""
+    """Returns the bytes of a Produce request with acks=1 and one batch of 950 kB."""
     data = [{"index": 0, "records": batch(b"x" * BATCH_BYTES)}]
     topics = [{"name": "large", "partition_data": data}]
     return frame("Produce", 8, 1, {"acks": 1, "timeout_ms": 30_000, "topic_data": topics})
 
 
 def measured(thresholds: tuple[int, int, int] | None, connections: int, requests: int) -> Measured:
-    """Run a broker with these thresholds under load."""
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "cli.main", "serve", "--http", "off", "--data", directory]
@@ -176,7 +174,6 @@ def measured(thresholds: tuple[int, int, int] | None, connections: int, requests
 
 
 def connected(port: int) -> RawConnection | None:
-    """Return a connection, or None if the broker does not listen yet."""
     try:
         return RawConnection(port)
     except OSError:
@@ -184,7 +181,6 @@ def connected(port: int) -> RawConnection | None:
 
 
 def main() -> None:
-    """Print a line for each case and number of connections."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--requests", type=int, default=1000)

@@ -38,7 +38,8 @@ CASES = [
 
 
 def filled(directory: str, value_bytes: int, keys: int, codec: int, size: int) -> PartitionLog:
-    """Return a log of about ``size`` bytes of plain records in closed segments."""
+    """Returns a log of about ``size`` bytes of plain (non-transactional) records, all in closed
+    segments."""
     log = PartitionLog.open(
         OsFileSystem(), directory, "t", 0, LogConfig(segment_bytes=SEGMENT_BYTES)
     )
@@ -63,7 +64,8 @@ def filled(directory: str, value_bytes: int, keys: int, codec: int, size: int) -
 
 
 def measure(log: PartitionLog) -> tuple[float, float]:
-    """Return the megabytes read per CPU second, and the share of bytes that the cleaner keeps."""
+    """Returns the megabytes read per CPU second, and the share of bytes that the log cleaner
+    keeps."""
     segments = [
         [s.base_offset, s.size, s.max_timestamp_ms, s.index.size_bytes, s.time_index.size_bytes]
         for s in log.segments
@@ -84,7 +86,6 @@ def measure(log: PartitionLog) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print a line for each case."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--megabytes", type=int, default=64)
     size = options.parse_args().megabytes << 20

@@ -21,7 +21,7 @@ LOAD, ANYBODY = "User:ANONYMOUS", "User:*"
 
 
 def entry(kind: str, name: str, pattern: str, principal: str, operation: str) -> dict[str, str]:
-    """Return an ACL that allows an operation from any host."""
+    """Returns an ACL that allows the operation from any host."""
     return {
         "resourceType": kind,
         "name": name,
@@ -34,7 +34,7 @@ def entry(kind: str, name: str, pattern: str, principal: str, operation: str) ->
 
 
 def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
-    """Return the ACLs of the load and of other users, ``count`` ACLs in total."""
+    """Returns ``count`` ACLs: the ACLs that the load needs, and ACLs of other users."""
     found = [
         entry(kind, "*", "LITERAL", load, "All")
         for kind in ("Topic", "Group", "TransactionalId", "Cluster")
@@ -49,14 +49,13 @@ def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
 
 
 def write(path: Path, found: list[dict[str, str]]) -> None:
-    """Write ACLs to a file in the format of `acls.json`."""
+    """Writes ACLs to a file in the format of `acls.json`."""
     text = json.dumps({"version": 1, "acls": found})
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
 
 
 def main() -> None:
-    """Write the file that the command line names."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("file", type=Path)
     options.add_argument("--entries", type=int, default=1000)

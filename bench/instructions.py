@@ -69,12 +69,12 @@ class Counted:
         )
 
     def control(self, *words: str) -> None:
-        """Run callgrind_control, which starts, resets or stops the count."""
+        """Runs callgrind_control, which starts, resets or stops the count of instructions."""
         command = ["callgrind_control", *words, str(self.process.pid)]
         subprocess.run(command, check=True, capture_output=True)
 
     def drive(self, request: bytes, count: int, depth: int) -> None:
-        """Send ``count`` requests, ``depth`` of them in flight, and read the responses."""
+        """Sends ``count`` requests and reads their responses; ``depth`` requests are in flight."""
         sock = self.wire.socket
         for _ in range(depth):
             sock.sendall(request)
@@ -84,7 +84,7 @@ class Counted:
                 sock.sendall(request)
 
     def end(self) -> int:
-        """Stop the broker; return the number of instructions counted."""
+        """Stops the broker. Returns the number of instructions that callgrind counted."""
         self.wire.close()
         self.process.terminate()
         _, told = self.process.communicate(timeout=STARTS_WITHIN_S)
@@ -103,12 +103,12 @@ def read(sock: socket.socket, size: int) -> bytes:
 
 
 def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Return a Heartbeat request of a group with one member."""
     return frame("Heartbeat", 3, 1, member)
 
 
 def consumer_heartbeat(wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Join a consumer group (KIP-848); return its member's heartbeat without a change."""
+    """Joins a consumer group (KIP-848). Returns a ConsumerGroupHeartbeat request of its member that
+    reports no change."""
     member: dict[str, Any] = {
         "group_id": "counted-too",
         "member_id": "q7fz0bVIQ0qXr6bKq3fzAA",
@@ -124,7 +124,7 @@ def consumer_heartbeat(wire: RawConnection, _member: dict[str, Any]) -> bytes:
 
 
 def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any]:
-    """Return an OffsetCommit request with one offset in each topic."""
+    """Returns the fields of an OffsetCommit request with one offset in each topic."""
     partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
     partitions = [{**partition, "committed_metadata": ""}]
     who = {"group_id": member["group_id"], "member_id": member["member_id"]}
@@ -134,43 +134,39 @@ def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any
 
 
 def commit(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Return an OffsetCommit request with one offset."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS[:1], member))
 
 
 def commit_ten(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Return an OffsetCommit request with one offset in each of ten topics."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS, member))
 
 
 def offset_fetch(wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Commit offsets in ten topics; return an OffsetFetch request for these offsets."""
+    """Commits offsets in ten topics. Returns an OffsetFetch request for these offsets."""
     wire.call("OffsetCommit", 7, **commit_value(TOPICS, member))
     named = [{"name": name, "partition_indexes": [0]} for name in TOPICS]
     return frame("OffsetFetch", 6, 1, {"group_id": member["group_id"], "topics": named})
 
 
 def list_offsets(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Return a ListOffsets request for the log end offsets of ten partitions."""
     partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
     named = [{"name": name, "partitions": partitions} for name in TOPICS]
     return frame("ListOffsets", 5, 1, {"replica_id": -1, "isolation_level": 0, "topics": named})
 
 
 def metadata(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Return a Metadata request for ten topics."""
     value = {"topics": [{"name": name} for name in TOPICS], "allow_auto_topic_creation": False}
     return frame("Metadata", 8, 1, value)
 
 
 def join(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Return a JoinGroup request with which the only member of the group rejoins; each request
+    """Returns a JoinGroup request with which the group's only member rejoins. Each such request
     causes a rebalance."""
     return frame("JoinGroup", 3, 1, {**JOIN, "member_id": member["member_id"]})
 
 
 def produce_value(topic: str, size: int) -> dict[str, Any]:
-    """Return a Produce request with one batch of one record of ``size`` bytes."""
+    """Returns the fields of a Produce request with one batch of one record of ``size`` bytes."""
     data = [{"index": 0, "records": batch(b"x" * size)}]
     return {
         "acks": 1,
@@ -180,13 +176,13 @@ def produce_value(topic: str, size: int) -> dict[str, Any]:
 
 
 def produce(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Return a Produce request with a batch of 16 kB."""
+    """Returns a Produce request with a batch of 16 kB."""
     return frame("Produce", 8, 1, produce_value(TOPICS[0], 16_000))
 
 
 def fetch(wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Produce to ten partitions; return a Fetch request from the start of these partitions, without
-    a fetch session."""
+    """Produces to ten partitions. Returns a Fetch request, without a fetch session, that reads
+    these partitions from offset 0."""
     for topic in TOPICS:
         wire.call("Produce", 8, **produce_value(topic, 100))
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -218,11 +214,12 @@ SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int
     "produce-16k": (produce, 1),
     "fetch-10": (fetch, 1),
 }
-"""The request and the number of requests in flight, by the name of the scenario."""
+"""By scenario: the function that makes the request, and the number of requests in flight."""
 
 
 def joined(wire: RawConnection) -> dict[str, Any]:
-    """Join the group as its only member, with a session that outlasts the run."""
+    """Joins the group as its only member, with a session timeout that is longer than the
+    measurement."""
     wire.call("Metadata", 9, topics=[{"name": topic} for topic in TOPICS])
 
     def asked() -> dict[str, Any] | None:
@@ -240,7 +237,8 @@ def joined(wire: RawConnection) -> dict[str, Any]:
 
 
 def counted(tree: Path, name: str, requests: int, access: Access, *, judged: bool = False) -> float:
-    """Return the number of instructions per request of a scenario."""
+    """Returns the number of instructions per request of scenario ``name``. With ``judged`` the
+    broker has an authorizer and 1,000 ACLs."""
     make, depth = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as directory:
         if judged:
@@ -259,7 +257,6 @@ def counted(tree: Path, name: str, requests: int, access: Access, *, judged: boo
 
 
 def main() -> None:
-    """Print a line for each scenario."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--against", type=Path)
     options.add_argument("--only", default=",".join(SCENARIOS))

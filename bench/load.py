@@ -34,13 +34,13 @@ GOAL_WITH_S, GOAL_WITHOUT_S, GOAL_TURN_MS, GOAL_MB = 3.0, 15.0, 20.0, 150.0
 
 
 def verdict(what: str, figure: float, unit: str, goal: float) -> str:
-    """Return the line of one figure and its goal, which is an upper bound."""
+    """Returns the output line of one figure and its goal, which is the highest allowed figure."""
     met = "met" if figure <= goal else "MISSED"
     return f"{what:<52} {figure:8.2f} {unit:<3} goal {goal:g} {unit}: {met}"
 
 
 def tell(what: str, found: Restart, goal_s: float | None) -> None:
-    """Print the lines of one start; ``goal_s`` is None for a start without a goal."""
+    """Prints the figures of one start; ``goal_s`` is None for a start without a goal."""
     if goal_s is None:
         print(f"{what + ', all groups':<52} {found.last_s:8.2f} s", flush=True)
     else:
@@ -54,7 +54,7 @@ def tell(what: str, found: Restart, goal_s: float | None) -> None:
 
 
 def main() -> None:
-    """Measure in a temporary directory, or in the directory that --data names."""
+    """Measures in a temporary directory, or in the directory that ``--data`` names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--scale", type=float, default=1.0, help="the share of 20,000 groups")
     parser.add_argument(
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def measure(process: Process, work: Work, chance: random.Random) -> None:
-    """Measure the three starts and the memory."""
+    """Measures three starts and the resident memory, and prints the figures."""
     millions = work.groups * PARTITIONS / 1e6
     empty_mb = make(process, work)
     print(f"empty: {empty_mb:.0f} MB", flush=True)
@@ -107,9 +107,9 @@ def measure(process: Process, work: Work, chance: random.Random) -> None:
 
 
 def copy_aside(source: Path, target: Path) -> None:
-    """Copy a directory, fsync the copy, and drop it from the page cache.
+    """Copies a directory, fsyncs the copy, and drops the copy from the page cache.
 
-    Otherwise the system would write half a gigabyte of the copy to disk during the next measured
+    Without the fsync, the system would write half a gigabyte to disk during the next measured
     start.
     """
     shutil.copytree(source, target)
@@ -122,10 +122,11 @@ def copy_aside(source: Path, target: Path) -> None:
 
 
 def make(process: Process, work: Work) -> float:
-    """Start an empty broker, create the topic and the members.
+    """Starts a broker, creates the topic and the members. Returns the resident memory of the empty
+    broker in MB.
 
-    Return the resident memory of the empty broker in MB. The memory is measured at the second
-    start, because the compilation of modules during the first start takes some megabytes.
+    The memory is measured at the second start, because the first start also compiles modules, which
+    takes some megabytes.
     """
     process.start()
     process.connected().close()

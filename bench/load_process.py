@@ -72,7 +72,7 @@ class Process:
             self.popen = None
 
     def status(self, name: str) -> float:
-        """A memory figure of /proc/PID/status, such as VmRSS, in MB."""
+        """Returns a memory figure of /proc/PID/status, such as VmRSS, in MB."""
         assert self.popen is not None
         text = Path(f"/proc/{self.popen.pid}/status").read_text()
         line = next(line for line in text.splitlines() if line.startswith(name + ":"))

@@ -20,7 +20,7 @@ _FETCH_VERSION = 5
 
 @dataclass
 class Restart:
-    """The measurements of one start."""
+    """The measurements of one start of the broker."""
 
     listens_s: float
     first_s: float
@@ -31,8 +31,8 @@ class Restart:
 
 
 def restart(process: Process, work: Work) -> Restart:
-    """Start the broker, fetch the offsets of every group until the broker returns the offsets, and
-    check the offsets."""
+    """Starts the broker, fetches the offsets of every group until the broker returns them, and
+    checks the offsets."""
     frames = [
         frame("OffsetFetch", _FETCH_VERSION, group, {"group_id": name_of(group), "topics": None})
         for group in range(work.groups)
@@ -76,15 +76,16 @@ def restart(process: Process, work: Work) -> Restart:
 
 
 def refused(answer: bytes) -> int:
-    """Return the error code of an OffsetFetch response of version 5, in which the error code is the
-    last field."""
+    """Returns the error code of an OffsetFetch response of version 5; the error code is the last
+    field."""
     code = int.from_bytes(answer[-2:], "big")
     assert code in (0, 14, 15, 16), f"error {code}"
     return code
 
 
 def ask(sock: socket.socket, frames: list[bytes], answers: dict[int, bytes]) -> None:
-    """Send ``frames`` pipelined, and store all responses by their correlation ids."""
+    """Sends ``frames`` without waiting for responses in between, and stores each response by its
+    correlation id."""
     data, left = b"", len(frames)
     for start in range(0, len(frames), 512):
         batch = frames[start : start + 512]
@@ -105,8 +106,8 @@ def ask(sock: socket.socket, frames: list[bytes], answers: dict[int, bytes]) -> 
 
 
 def check(answers: dict[int, bytes], work: Work) -> None:
-    """Check that all partitions of a group have the offset of one commit: the last acknowledged
-    commit, or a later commit."""
+    """Checks that a group has the same offset in all partitions: that of its last acknowledged
+    commit or of a later commit."""
     api = BY_NAME["OffsetFetch"]
     for group, answer in answers.items():
         _, position = decode_response_header(api.key, _FETCH_VERSION, answer)

@@ -26,12 +26,12 @@ from tests.raw_connection import RawConnection, frame
 
 GOAL_S = 3.0
 AT_ONCE = 1000
-"""The number of ids in one DescribeTransactions."""
+"""The number of transactional ids in one DescribeTransactions request."""
 TOPIC = "held"
 
 
 def decoded(name: str, version: int, answers: dict[int, bytes]) -> dict[int, dict[str, Any]]:
-    """Return the decoded responses by their correlation ids."""
+    """Returns decoded responses by correlation id."""
     api = BY_NAME[name]
     found = {}
     for number, answer in answers.items():
@@ -41,7 +41,7 @@ def decoded(name: str, version: int, answers: dict[int, bytes]) -> dict[int, dic
 
 
 def fill(connection: RawConnection, ids: int) -> None:
-    """Create the transactional ids, and open a transaction for every tenth id."""
+    """Creates ``ids`` transactional ids, and opens a transaction for every tenth id."""
     topic = {"name": TOPIC, "num_partitions": 2, "replication_factor": 1}
     connection.call("CreateTopics", 4, topics=[topic], timeout_ms=20000)
     while connection.call("FindCoordinator", 1, key="id-0", key_type=1)["error_code"]:
@@ -84,7 +84,7 @@ def fill(connection: RawConnection, ids: int) -> None:
 
 
 def asked(connection: RawConnection, ids: int) -> dict[int, bytes]:
-    """Return the DescribeTransactions responses for all ids."""
+    """Returns the DescribeTransactions responses for all transactional ids, by correlation id."""
     frames = [
         frame(
             "DescribeTransactions",
@@ -100,16 +100,14 @@ def asked(connection: RawConnection, ids: int) -> dict[int, bytes]:
 
 
 def states(answers: dict[int, bytes]) -> list[dict[str, Any]]:
-    """Return the description of every id, in order."""
+    """Returns the description of every transactional id, in the order of the requests."""
     found = decoded("DescribeTransactions", 0, answers)
     return [each for first in sorted(found) for each in found[first]["transaction_states"]]
 
 
 def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[float, float]:
-    """Start the broker, and wait until it describes every transaction as before the kill.
-
-    Returns the seconds since exec, and the broker's CPU seconds.
-    """
+    """Starts the broker, and waits until it describes every transaction as in ``before``. Returns
+    the seconds since exec, and the broker's CPU seconds."""
     process.start()
     connection = process.connected()
     first = [f"id-{n}" for n in range(0, ids, max(1, ids // 400))]  # some of every shard
@@ -125,7 +123,7 @@ def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[f
 
 
 def main() -> None:
-    """Create the ids, then kill and start the broker three times."""
+    """Creates the transactional ids, then kills and starts the broker three times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ids", type=int, default=100_000)
     add_options(parser)

@@ -28,20 +28,21 @@ _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 @dataclass
 class Work:
-    """The commits that were sent and acknowledged."""
+    """The commits that the tool has sent, and those that the broker has acknowledged."""
 
     groups: int
     commits: int
     number: int = 0
     sent: dict[int, int] = field(default_factory=dict)
-    """The number of each group's last sent commit, by group; the number is also the offset in all
-    partitions."""
+    """The number of the last commit that each group sent, by group. A commit's number is also the
+    offset that the commit has in all partitions."""
     acked: dict[int, int] = field(default_factory=dict)
     members: dict[int, tuple[str, int]] = field(default_factory=dict)
     pieces: dict[int, list[bytes]] = field(default_factory=dict)
 
     def frame(self, group: int, number: int) -> bytes:
-        """Return the request with which a group commits the offset ``number`` in all partitions."""
+        """Returns an OffsetCommit request in which a group commits the offset ``number`` in all
+        partitions."""
         pieces = self.pieces.get(group)
         if pieces is None:
             member_id, generation_id = self.members.get(group, ("", -1))
@@ -62,9 +63,9 @@ class Work:
         return struct.pack(">q", number).join(pieces)
 
     def order(self, stream: int, commits: int, chance: random.Random, cover: bool) -> Iterator[int]:
-        """Return the groups of one connection, in the order of their commits.
+        """Yields the groups for which connection ``stream`` commits, in order.
 
-        With ``cover`` the order begins with every group once. A group always uses the same
+        With ``cover``, the order begins with every group once. A group always uses the same
         connection, so its commits stay in order.
         """
         groups = list(range(stream, self.groups, CONNECTIONS))
@@ -82,7 +83,7 @@ def name_of(group: int) -> str:
 
 
 class Stream:
-    """One connection with up to DEPTH commits in flight."""
+    """A connection with up to `DEPTH` OffsetCommit requests in flight."""
 
     def __init__(self, process: Process, work: Work, turns: Iterator[int]) -> None:
         self.work, self.turns = work, turns
@@ -140,10 +141,8 @@ class Stream:
 def commit(
     process: Process, work: Work, chance: random.Random, cover: bool, kill_at: int = 0
 ) -> float:
-    """Send commits, and return the seconds until the last response.
-
-    With ``kill_at``, kill the broker after that number of responses.
-    """
+    """Sends ``commits`` commits. Returns the seconds until the last response. If ``kill_at`` is not
+    0, kills the broker after that number of responses."""
     began = time.monotonic()
     count = 2 * kill_at or work.commits
     streams = [
@@ -169,7 +168,7 @@ def commit(
 
 
 def join(connection: RawConnection, work: Work) -> None:
-    """Add a member to each of the first groups."""
+    """Adds one member to each of the first `MEMBERS` groups."""
     for group in range(MEMBERS):
         session = {"session_timeout_ms": 3_600_000, "rebalance_timeout_ms": 60_000}
         protocols = [{"name": "range", "metadata": b""}]

@@ -48,7 +48,8 @@ _NUMBERS = struct.Struct(">i3sqi")
 
 
 def records_of(version: int, run: OffsetRun, first_delta: int) -> bytes:
-    """Return the records of a request, with values of version 3 or 4."""
+    """Returns the encoded offset records of one OffsetCommit request, with values of version 3 or
+    4."""
     if version == 3:
         return run_records(run, first_delta)
     key_head = offset_key_head(run.group_id, run.topic)
@@ -63,15 +64,15 @@ def records_of(version: int, run: OffsetRun, first_delta: int) -> bytes:
 
 @functools.cache
 def _prologue(delta: int, key_size: int) -> bytes:
-    """Return the bytes before the key: the record's length, its attributes, deltas, the key's
-    length."""
+    """Returns the bytes of a record before its key: length, attributes, deltas and the length of
+    the key."""
     head = b"\0\0" + encode_varint(delta) + encode_varint(key_size)
     behind_the_key = len(_V4_HEAD[:1]) + _V4_SIZE + 1
     return encode_varint(len(head) + key_size + behind_the_key) + head
 
 
 def make(data: Path, records: int, version: int, chance: random.Random) -> None:
-    """Write segments with ``records`` records, whose timestamps show one request per
+    """Writes segments with ``records`` records. The timestamps correspond to one request per
     millisecond."""
     each = records // LOG_PARTITIONS
     partitions = range(PARTITIONS_A_REQUEST)
@@ -98,7 +99,8 @@ def make(data: Path, records: int, version: int, chance: random.Random) -> None:
 
 
 def run_job(data: str, out: str, job: str) -> None:
-    """Run a job as the command line does, with DuckDB; print the measurements of this process."""
+    """Runs a pipeline job as the command line does, with DuckDB. Prints the measurements of this
+    process."""
     from pipeline.engines.duck import DuckEngine
     from pipeline.run.catalog import JOBS
     from pipeline.run.choice import processes_for
@@ -116,7 +118,7 @@ def run_job(data: str, out: str, job: str) -> None:
 
 
 def read_plainly(data: str) -> None:
-    """Decode every record in one thread and drop the record; print the measurements of this
+    """Decodes every record in one thread without keeping it. Prints the measurements of this
     process."""
     from pipeline.sources.open import open_source
 
@@ -127,13 +129,12 @@ def read_plainly(data: str) -> None:
 
 
 def told(began: float, events: int, cpu_s: float) -> None:
-    """Print the measurements of one process."""
     seconds = time.monotonic() - began
     print(json.dumps({"seconds": seconds, "events": events, "cpu_s": cpu_s}))
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the ids of a process and of all its descendants, from /proc."""
+    """Returns the ids of a process and of all its descendants, from /proc."""
     parents: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
@@ -150,8 +151,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def cpu_of(pids: list[int]) -> float:
-    """Return the CPU seconds of these processes, and of their children that have been waited
-    for."""
+    """Returns the CPU seconds of the processes, and of their child processes that have ended."""
     ticks = 0
     for pid in pids:
         try:
@@ -163,7 +163,8 @@ def cpu_of(pids: list[int]) -> float:
 
 
 class Memory(threading.Thread):
-    """The maximum sum of resident memory, in MB, of a process and all its descendants."""
+    """A thread that samples the resident memory of a process and all its descendants, and keeps the
+    highest sum in MB."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -184,7 +185,8 @@ class Memory(threading.Thread):
 
 
 def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
-    """Run a measurement in a process; return what the process prints, and its peak memory in MB."""
+    """Runs a measurement in its own process. Returns the figures that the process prints, and its
+    peak memory in MB."""
     command = [sys.executable, "-m", "bench.pipeline", "--only", what, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     memory = Memory(process.pid)
@@ -199,7 +201,7 @@ def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
 
 
 def main() -> None:
-    """Write the segments, measure, and print the measurements."""
+    """Writes the segments, measures, and prints the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--records", type=int, default=5_000_000)
     parser.add_argument("--versions", type=int, nargs="+", choices=(3, 4), default=[3, 4])
@@ -223,8 +225,8 @@ def main() -> None:
 
 
 def measure(folder: Path, records: int, version: int, chance: random.Random) -> None:
-    """Measure `commits` for half the records and for all records, then `all`, then the plain
-    read."""
+    """Measures the job `commits` on half the records and on all records, then the job `all`, then
+    the read without a job."""
     seconds = {}
     for count, job in ((records // 2, "commits"), (records, "commits"), (records, "all")):
         data = folder / f"data-{count}-v{version}"

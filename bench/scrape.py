@@ -39,7 +39,7 @@ FETCH = (
 
 
 async def filled(directory: str, partitions: int) -> Broker:
-    """Return a broker whose topic has records in each partition."""
+    """Returns a broker whose topic has records in each partition."""
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": directory,
@@ -62,7 +62,8 @@ async def filled(directory: str, partitions: int) -> Broker:
 
 
 async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> None:
-    """Commit an offset in each partition for each group; each ``turn`` commits other records."""
+    """Commits an offset in each partition for each group. Calls with different values of ``turn``
+    commit different offsets."""
     everywhere = list(range(partitions))
     now_ms = int(time.time() * 1000)
     for number in range(groups):
@@ -77,7 +78,8 @@ async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> Non
 
 
 async def pauses(longest: list[float]) -> None:
-    """Store the longest CPU time between two runs of this task in ``longest[0]``."""
+    """Runs in every round of the event loop. Stores the longest CPU time between two rounds in
+    ``longest[0]``."""
     before = time.thread_time()
     while True:
         await asyncio.sleep(0)
@@ -87,7 +89,7 @@ async def pauses(longest: list[float]) -> None:
 
 
 async def measure(groups: int, partitions: int, rounds: int) -> None:
-    """Print a line for each scrape."""
+    """Measures scrapes of each kind, and prints a line for each."""
     with tempfile.TemporaryDirectory() as directory:
         broker = await filled(directory, partitions)
         await commit(broker, groups, partitions, 0)
@@ -108,7 +110,8 @@ async def measure(groups: int, partitions: int, rounds: int) -> None:
 
 
 async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None:
-    """Scrape once, and print the CPU time, or with ``pause`` the longest pause.
+    """Scrapes once. Prints the CPU time or, if ``pause`` is True, the longest pause of the event
+    loop.
 
     CPU time and pause come from separate scrapes, because the measurement of the pause takes CPU
     time.
@@ -132,7 +135,7 @@ async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None
 
 
 async def scrape(url: str) -> int:
-    """Return the size of a response in bytes; another process sends the request."""
+    """Requests ``url`` from another process. Returns the size of the response in bytes."""
     client = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FETCH, url, stdout=asyncio.subprocess.PIPE
     )
@@ -141,7 +144,6 @@ async def scrape(url: str) -> int:
 
 
 def main() -> None:
-    """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--partitions", type=int, default=100)

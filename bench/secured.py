@@ -31,7 +31,7 @@ from tests.raw_connection import RawConnection
 
 TIMEOUT_S = 20.0
 LISTENER = "PLAINTEXT"
-"""The name of a broker's listener, whatever its protocol."""
+"""The name of the listener of each started broker, whatever its security protocol."""
 _NOT_TAKEN = (
     "listeners", "advertised.listeners", "listener.security.protocol.map",
     "inter.broker.listener.name", "security.inter.broker.protocol", "log.dir", "log.dirs", "http.",
@@ -39,16 +39,16 @@ _NOT_TAKEN = (
 
 
 class Access(NamedTuple):
-    """The security settings of brokers and of the load."""
+    """The security settings for brokers and clients of a measurement."""
 
     security: Security = PLAINTEXT
     file: Path | None = None
-    """The file with these settings, for tools that read a file."""
+    """The file of ``--command-config``, for tools that read a properties file."""
     settings: Mapping[str, str] = {}
-    """The settings of each started broker."""
+    """The settings with which each broker starts."""
 
     def connect(self, port: int, timeout_s: float = TIMEOUT_S) -> RawConnection:
-        """An authenticated connection to a broker of this machine."""
+        """Returns an authenticated connection to a broker on this machine."""
         connection = RawConnection(port, timeout_s)
         caller = _Caller(connection, port)
         connection.socket = self.security.wrap(connection.socket, "127.0.0.1", caller.address)
@@ -57,13 +57,13 @@ class Access(NamedTuple):
 
     @property
     def scram(self) -> Login | None:
-        """The login if its mechanism is SCRAM; the login's user must be added before the brokers
-        start."""
+        """The login if its mechanism is SCRAM, else None. The user of a SCRAM login must be added
+        before the brokers start."""
         login = self.security.login
         return login if login is not None and login.mechanism in SCRAM else None
 
     def add_user(self, data: Path) -> None:
-        """Add the SCRAM user to the data directory of a Muster broker."""
+        """Adds the user of a SCRAM login to the data directory of a Muster broker."""
         if self.scram is None:
             return
         command = [*COMMAND, "users", "add", self.scram.who.name, "--data-dir", str(data)]
@@ -74,15 +74,15 @@ class Access(NamedTuple):
         )  # fmt: skip
 
     def sets(self) -> list[str]:
-        """The options for `muster serve`."""
+        """Returns the command-line options for `muster serve`."""
         return [f"--set={name}={value}" for name, value in self.settings.items()]
 
     def groupload(self) -> list[str]:
-        """The options for groupload."""
+        """Returns the command-line options for the load generator groupload."""
         return [] if self.file is None else ["-command-config", str(self.file)]
 
     def librdkafka(self) -> dict[str, Any]:
-        """The settings for clients of librdkafka."""
+        """Returns the configuration for librdkafka clients."""
         tls, login = self.security.tls, self.security.login
         found: dict[str, Any] = {"security.protocol": _protocol(self.security)}
         if tls is not None:
@@ -106,7 +106,7 @@ PLAIN = Access()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every tool that `chosen` reads."""
+    """Adds the options ``--command-config`` and ``--server-config`` to a tool."""
     parser.add_argument(
         "--command-config",
         metavar="FILE",
@@ -122,7 +122,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(given: argparse.Namespace) -> Access:
-    """Read the settings from the files of the options; exit the tool if they are invalid."""
+    """Returns the settings from the files that the options name. Exits the tool if the settings are
+    invalid."""
     try:
         return read(given.command_config, given.server_config)
     except (ClientError, OSError) as error:
@@ -130,7 +131,8 @@ def chosen(given: argparse.Namespace) -> Access:
 
 
 def read(client: Path | None, server: Path | None) -> Access:
-    """Read the settings of the load and of the brokers. Raises ClientError and OSError."""
+    """Reads the properties files for the load (``client``) and the brokers (``server``). Raises
+    ClientError and OSError."""
     security = PLAINTEXT if client is None else read_settings(client).security
     settings = {} if server is None else _settings(server)
     if security.tls is not None and client is not None:
@@ -146,7 +148,7 @@ def read(client: Path | None, server: Path | None) -> Access:
 
 
 def _login(login: Login) -> dict[str, str]:
-    """The broker settings for a login."""
+    """Returns the broker settings for connections between brokers with this login."""
     found = dict.fromkeys(
         ("sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol"), login.mechanism
     )
@@ -176,7 +178,7 @@ def _protocol(security: Security) -> str:
 
 
 class _Caller:
-    """A connection for `Security.authenticate`; it assumes that the broker supports every API."""
+    """Adapts a `RawConnection` for `Security.authenticate`; every API counts as supported."""
 
     def __init__(self, connection: RawConnection, port: int) -> None:
         self._connection = connection

@@ -43,7 +43,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Started(NamedTuple):
-    """The measurements of one start."""
+    """The measurements of one start of a broker."""
 
     accepts_s: float
     answers_s: float
@@ -52,7 +52,6 @@ class Started(NamedTuple):
 
 
 def muster(command: list[str], folder: Path, access: Access) -> Started:
-    """Start Muster, and measure the start."""
     port, data = free_port(), folder / "data"
     access.add_user(data)
     listen = ["--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", str(data)]
@@ -60,14 +59,13 @@ def muster(command: list[str], folder: Path, access: Access) -> Started:
 
 
 def kafka(folder: Path, access: Access) -> Started:
-    """Start Apache Kafka, and measure the start."""
     broker = throughput.kafka(folder / "data", access)
     command = broker._command()  # formats the directory
     return measured(command, broker.port, access)
 
 
 def measured(command: list[str], port: int, access: Access) -> Started:
-    """Start a broker, measure until the broker answers on a port, and stop the broker."""
+    """Starts a broker, measures until the broker answers on ``port``, and stops the broker."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -86,7 +84,7 @@ def measured(command: list[str], port: int, access: Access) -> Started:
 
 
 def connected(port: int, access: Access) -> RawConnection:
-    """Connect to a port, with retries until the broker accepts."""
+    """Connects to ``port`` with retries until the broker accepts the connection."""
     deadline = time.perf_counter() + STARTS_WITHIN_S
     while time.perf_counter() < deadline:
         with suppress(ConnectionRefusedError):
@@ -96,26 +94,23 @@ def connected(port: int, access: Access) -> RawConnection:
 
 
 def resident_mb(pid: int) -> float:
-    """The resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1_000_000
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def nothing() -> float:
-    """The duration of a Python process that does nothing."""
+    """Returns the duration in seconds of a Python process that does nothing."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     return time.perf_counter() - began
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-kafka", action="store_true")

@@ -53,7 +53,7 @@ class FullKafka(KafkaBroker):
 
 
 def kafka(data: Path, access: Access) -> FullKafka:
-    """Return a Kafka with the settings of ``access``; its controller listens without
+    """Returns a Kafka broker with the settings of ``access``. Its controller listener needs no
     authentication."""
     settings = dict(access.settings)
     if "authorizer.class.name" in settings:
@@ -69,7 +69,7 @@ def kafka(data: Path, access: Access) -> FullKafka:
 
 
 class Work(NamedTuple):
-    """One line of the table: a measurement of producing or consuming."""
+    """One line of the output table: a measurement of producing or of consuming."""
 
     what: str
     record_bytes: int
@@ -82,16 +82,18 @@ class Work(NamedTuple):
 
 
 class Over(NamedTuple):
-    """The listener that a tool uses, and the client properties for it."""
+    """The listener that an Apache performance tool uses, and the client properties for this
+    listener."""
 
     bootstrap: str = ""
     """The address of the listener; empty for the broker's first listener."""
     properties: tuple[str, ...] = ()
     access: Access = NOBODY
-    """The settings for the broker's first listener."""
+    """The client settings for the broker's first listener."""
 
     def words(self, broker: Broker) -> list[str]:
-        """The options of a tool's command line for address and login."""
+        """Returns the command-line options of an Apache tool for the broker's address and the
+        login."""
         config = [] if self.access.file is None else ["--command-config", str(self.access.file)]
         return ["--bootstrap-server", self.bootstrap or broker.bootstrap, *config]
 
@@ -100,15 +102,16 @@ PLAIN = Over()
 
 
 class Measured(NamedTuple):
-    """Megabytes (1,048,576 bytes) per second, and CPU milliseconds of the broker per megabyte."""
+    """The throughput in MB (1,048,576 bytes) per second, and the broker's CPU time in milliseconds
+    per MB."""
 
     mb_per_s: float
     cpu_ms_per_mb: float
 
 
 def all_work() -> Iterator[Work]:
-    """Return every combination of size, codec and acks. A line for consuming reads records produced
-    with acks=1."""
+    """Yields every combination of record size, codec and acks. Measurements of consumers read
+    records that were produced with acks=1."""
     for size in SIZES:
         for codec in CODECS:
             for acks in ACKS:
@@ -117,13 +120,12 @@ def all_work() -> Iterator[Work]:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used, in all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def tool(main_class: str, *arguments: str) -> str:
-    """Run an Apache tool with the JVM flags of the tests; return its output."""
+    """Runs an Apache tool with the JVM flags of the tests. Returns its output."""
     line = java.command(java.KAFKA_NEW, f"org.apache.kafka.tools.{main_class}", *arguments)
     line = [part for part in line if part != "-XX:TieredStopAtLevel=1"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
@@ -133,7 +135,7 @@ def tool(main_class: str, *arguments: str) -> str:
 
 
 def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
-    """Produce ``size_bytes`` of records to a topic; return megabytes per second."""
+    """Produces ``size_bytes`` bytes of records to a topic. Returns megabytes per second."""
     printed = tool(
         "ProducerPerformance",
         "--topic", topic,
@@ -148,7 +150,7 @@ def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over 
 
 
 def consume(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
-    """Consume a topic; return megabytes per second, without the time to join the group."""
+    """Consumes a topic. Returns megabytes per second, without the time to join the group."""
     printed = tool(
         "ConsumerPerformance",
         "--topic", topic,
@@ -164,7 +166,8 @@ def consume(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over 
 def measure(
     broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN
 ) -> Measured:
-    """Produce or consume once; return the measurements."""
+    """Produces or consumes once, as ``work`` says. Returns the throughput and the broker's CPU
+    time."""
     before = cpu_s(broker.pid)
     run = produce if work.what == "produce" else consume
     mb_per_s = run(broker, topic, work, size_bytes, over)
@@ -172,8 +175,8 @@ def measure(
 
 
 def idle(broker: Broker, access: Access) -> tuple[float, float]:
-    """Return the CPU milliseconds per second without idle partitions, and with 1,000 idle
-    partitions."""
+    """Returns the broker's CPU milliseconds per second, first without partitions and then with
+    1,000 idle partitions."""
     found = []
     for partitions in (0, IDLE_PARTITIONS):
         if partitions:
@@ -186,7 +189,7 @@ def idle(broker: Broker, access: Access) -> tuple[float, float]:
 
 
 def table(found: dict[Work, dict[str, list[Measured]]]) -> Iterator[str]:
-    """The lines of the table of medians; a ratio above 1 favours Muster."""
+    """Yields the lines of the table of medians. A ratio above 1 favours Muster."""
     yield (f"{'':30}{'MB/s':>8}{'Kafka':>8}{'CPU ms/MB':>11}{'Kafka':>8}{'x speed':>9}{'x CPU':>7}")
     for work, of_broker in found.items():
         ours, theirs = (
@@ -202,7 +205,6 @@ def table(found: dict[Work, dict[str, list[Measured]]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
         "--megabytes", type=int, default=100, help="the size of the records of each line"
@@ -248,7 +250,7 @@ def print_table(
     rounds: int,
     over: Mapping[str, Over] = {},
 ) -> None:
-    """Warm up both brokers, measure them alternately, and print the medians."""
+    """Warms up the brokers, measures them alternately, and prints the medians."""
     found: dict[Work, dict[str, list[Measured]]] = {w: defaultdict(list) for w in chosen}
     for round_number in range(rounds + 1):
         for work in chosen if round_number else chosen[:2]:

@@ -33,7 +33,7 @@ AT_ONCE = 100
 
 
 class TlsMuster(Broker):
-    """Muster with a plain listener and a listener with TLS."""
+    """A Muster broker with a plaintext listener and a TLS listener."""
 
     def __init__(self, data: Path, settings: dict[str, str]) -> None:
         super().__init__(data, settings)
@@ -47,10 +47,9 @@ class TlsMuster(Broker):
 
 
 def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
-    """The latencies of heartbeats in ms, for `QUIET_S`, or until the process ``until`` exits.
-
-    The heartbeats are of an unknown member.
-    """
+    """Returns the latencies of heartbeats in ms. Measures for `QUIET_S` seconds or, if ``until`` is
+    a process, until this process exits. The broker does not know the member that sends the
+    heartbeats."""
     waited = []
     end = time.monotonic() + (QUIET_S if until is None else STORM_S_MAX)
     with RawConnection(port) as connection:
@@ -63,14 +62,15 @@ def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
 
 
 def said(waited: list[float]) -> str:
-    """Return the median, the p99 and the maximum of latencies in ms, as text."""
+    """Returns the median, the p99 and the maximum of the latencies in ms, as text."""
     ordered = sorted(waited)
     p99 = ordered[int(len(ordered) * 0.99)]
     return f"{statistics.median(ordered):6.2f} {p99:6.2f} {ordered[-1]:6.2f} ms"
 
 
 async def storm(port: int, trusted: str, connections: int) -> None:
-    """Open ``connections`` connections, at most `AT_ONCE` at the same time, and keep them open."""
+    """Opens ``connections`` connections, at most `AT_ONCE` at the same time, and keeps them
+    open."""
     context = ssl.create_default_context(cafile=trusted)
     free = asyncio.Semaphore(AT_ONCE)
 
@@ -85,7 +85,6 @@ async def storm(port: int, trusted: str, connections: int) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
         "--megabytes", type=int, default=100, help="the size of the records of each line"

@@ -5,7 +5,7 @@
 
 Each kind has three brokers and its own ZooKeeper, on this machine. The output has the medians of
 the rounds and, if both kinds were measured, Kafka's figure divided by Muster's. A line above the
-figures names the start and the end of the measured time; the same code measures both kinds. The
+figures says at which event each measurement starts and ends; the same code measures both kinds. The
 tool needs Java, Go 1.24, and Kafka's jars, which Maven downloads once, as for the interop tests.
 One scenario takes one to two minutes.
 """
@@ -34,21 +34,23 @@ Figures = dict[str, float]
 
 
 class Scenario(NamedTuple):
-    """One measurement."""
+    """A measurement that runs on the clusters of both kinds, Muster and Kafka."""
 
     what: str
     span: str
-    """The start and the end of the measured time."""
+    """The events at which the measurement starts and ends, as text for the output."""
     prepare: Callable[[MeasuredCluster, float], None]
-    """A function that prepares a cluster once; its number is the warm-up time in seconds."""
+    """A function that prepares a cluster once. Its float argument is the warm-up time in seconds.
+    """
     measure: Callable[[MeasuredCluster, float], Figures]
-    """A function that measures one round; its number is the approximate duration in seconds."""
+    """A function that measures one round. Its float argument is the approximate duration in
+    seconds."""
     rounds: int | None = None
-    """The maximum number of rounds."""
+    """The maximum number of rounds; None if ``--rounds`` alone decides."""
     settings: Mapping[str, str] = {}
     beside: bool = True
-    """True if both clusters run at the same time and are measured in turn; False if one cluster
-    runs after the other."""
+    """True if the Muster and the Kafka cluster run at the same time and are measured alternately.
+    False if one cluster runs after the other."""
 
 
 SCENARIOS = {
@@ -93,7 +95,7 @@ SCENARIOS = {
 
 
 def main() -> None:
-    """Run the named scenarios, by default all."""
+    """Runs the scenarios of ``--only``, by default all."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the brokers end with this process
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
@@ -120,7 +122,7 @@ def main() -> None:
 def run(
     scenario: Scenario, given: argparse.Namespace, access: secured.Access
 ) -> dict[str, list[Figures]]:
-    """Measure a scenario; return the figures of each round by kind."""
+    """Measures a scenario. Returns the figures of each round, by kind of cluster."""
     rounds = min(given.rounds, scenario.rounds or given.rounds)
     found: dict[str, list[Figures]] = {kind: [] for kind in given.kinds.split(",")}
     turns = [list(found)] if scenario.beside else [[kind] for kind in found]
@@ -140,7 +142,7 @@ def run(
 
 
 def table(name: str, found: Mapping[str, list[Figures]], took_s: float) -> None:
-    """Print one line for each figure, with the median of each kind."""
+    """Prints one line for each figure, with the median of each kind of cluster."""
     scenario, rounds = SCENARIOS[name], max(map(len, found.values()))
     print(f"{name}: {scenario.what}; medians of {rounds} rounds; duration {took_s:.0f} s")
     print(f"    {scenario.span}")

@@ -1,9 +1,9 @@
-"""Measures how long a cluster of 5,000 partitions lacks a controller that has sent all updates.
+"""Measures the fail-over of the controller in a cluster of 5,000 partitions.
 
-The measurement deletes `/controller`, as an operator would do. The first time ends when every
-broker names the new controller; the second time ends when every broker knows a topic that the new
-controller created. A controller's updates to a broker arrive in order, so every broker has then
-answered all initial updates of the new controller.
+The measurement deletes `/controller`, as an operator would do. All measured times start at this
+deletion. The first time ends when every broker names the new controller. The second time ends when
+every broker knows a topic that the new controller created. A controller's updates to a broker
+arrive in order, so every broker has then processed all initial updates of the new controller.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ _TIME_LIMIT_S = 120
 
 
 def prepare(cluster: MeasuredCluster, _: float) -> None:
-    """Create the topics, and move the controller once."""
+    """Creates the topics, and moves the controller once."""
     for number in range(TOPICS):
         cluster.create(f"many-{number}", PARTITIONS // TOPICS, REPLICAS)
     measure(cluster, 0)
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """Measure one fail-over."""
     held = sum(long_pieces(cluster).values())
     cpu = cluster.cpu_s()
     with zookeeper(cluster) as client, Bystander(cluster) as bystander:
@@ -60,10 +59,11 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 def _other_elected(
     cluster: MeasuredCluster, client: KazooClient, connections: list[RawConnection]
 ) -> tuple[float, float, int]:
-    """Delete `/controller` until another broker becomes the controller.
+    """Deletes `/controller` until another broker becomes the controller.
 
-    Returns the time of the last deletion, the time of the election, and the new controller. The
-    old controller may win the election: it is deposed again after it has sent all its updates.
+    Returns the time of the last deletion, the time of the election, and the id of the new
+    controller. If the old controller wins the election, the function waits until that controller
+    has sent all its updates, and deletes `/controller` again.
     """
     old = controller_of(client)
     while True:
@@ -79,7 +79,7 @@ def _other_elected(
 def _until_told(
     cluster: MeasuredCluster, controller: int, connections: list[RawConnection]
 ) -> None:
-    """Create a topic on the controller, and wait until every broker knows the topic."""
+    """Creates a topic on the controller, and waits until every broker knows the topic."""
     topic = f"after-{uuid.uuid4()}"
     until(lambda: _created(cluster, controller, topic) or None)
     until(lambda: all(_is_led(each, topic) for each in connections) or None)

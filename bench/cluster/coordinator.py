@@ -1,9 +1,8 @@
-"""Measures how long groups lack a coordinator after a kill of the coordinator that has 1,000,000
-offsets.
+"""Measures the fail-over of a killed group coordinator that has 1,000,000 committed offsets.
 
-All offsets are in one partition of `__consumer_offsets`. Both times begin when ZooKeeper removes
-the broker's node. The first time ends with the first correct OffsetFetch response, the second time
-with the correct response for the last group.
+All offsets are in one partition of `__consumer_offsets`. Both measured times begin when ZooKeeper
+removes the broker's node. The first time ends with the first correct OffsetFetch response. The
+second time ends when every group has got a correct response.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ OFFSETS = "__consumer_offsets"
 SPAN = "from the removal of the broker's node in ZooKeeper to correct OffsetFetch responses"
 _FILL = f"-scenario fill -groups {GROUPS} -parts {PARTITIONS} -topicparts {PARTITIONS} -conns 32"
 _TOPIC = "bench"
-"""The topic that groupload uses."""
+"""The topic name that groupload, the load generator, uses by default."""
 
 
 def prepare(cluster: MeasuredCluster, _: float) -> None:
-    """Commit the offset n in each partition for group n."""
+    """Commits offset n in every partition for group number n."""
     cluster.create(_TOPIC, PARTITIONS, 1)
     filled = cluster.load(_FILL)
     if filled["bad"]:
@@ -32,9 +31,10 @@ def prepare(cluster: MeasuredCluster, _: float) -> None:
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """Kill the coordinator, and measure the fail-over.
+    """Kills the coordinator, and measures the fail-over.
 
-    The killed broker is not the controller: `controller` measures a fail-over of the controller.
+    The killed broker is not the controller; `bench/cluster/controller.py` measures the fail-over of
+    a controller.
     """
     killed = _coordinator_that_is_not_the_controller(cluster)
     gone_ns: list[int] = []
@@ -71,7 +71,6 @@ def _coordinator_that_is_not_the_controller(cluster: MeasuredCluster) -> int:
 
 
 def _has(cluster: MeasuredCluster, broker: int, group: int) -> bool:
-    """Return True if a broker returns a group's committed offsets."""
     with cluster.connect(broker) as connection:
         answer = connection.call(
             "OffsetFetch",

@@ -12,14 +12,15 @@ _LEAST_S = 20
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Create the topics, and wait until the work of their creation has ended."""
+    """Creates the topics, and waits until the brokers have finished the work that the creation
+    causes."""
     for number in range(TOPICS):
         cluster.create(f"idle-{number}", PARTITIONS // TOPICS, 3)
     time.sleep(warm_s)
 
 
 def measure(cluster: MeasuredCluster, secs: float) -> dict[str, float]:
-    """Measure the CPU time of brokers and ZooKeeper per minute, and the memory per broker."""
+    """Measures the CPU time of brokers and ZooKeeper per minute, and the memory per broker."""
     secs = max(secs, _LEAST_S)
     brokers, zookeeper = cluster.cpu_s(), cluster.zookeeper_cpu_s()
     time.sleep(secs)

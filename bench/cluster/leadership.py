@@ -1,10 +1,10 @@
-"""Measures how long 200 partitions lack a leader after a kill and after a stop of their broker.
+"""Measures how long 200 partitions have no leader after a kill, and after a stop, of their broker.
 
 A prober writes to every partition of that broker, every 5 to 20 ms. It sends to the last known
-leader of a partition, and to every broker while the partition has no leader. After a kill, the time
-begins when ZooKeeper removes the broker's node, so the wait for the session's expiry is not
-counted. After a stop, the time begins with the last write that the broker accepted. Both times end
-with the first write that the next leader accepts.
+leader of a partition, and to every broker while the partition has no leader. After a kill, the
+measured time begins when ZooKeeper removes the broker's node, so the wait for the session's expiry
+is not counted. After a stop, it begins with the last write that the stopped broker accepted. In
+both cases it ends with the first write that the next leader accepts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PROBER_S_MAX = 90
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Create the topic, and move leadership once, because the first move is slow in a JVM."""
+    """Creates the topic, and moves leadership once, because the first move is slow in a JVM."""
     cluster.create(TOPIC, PARTITIONS, 3)
     with _prober(cluster, _STOPPED) as prober:
         time.sleep(warm_s / 2)
@@ -49,7 +49,8 @@ def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """Measure a kill and a stop."""
+    """Kills one broker and stops another. Measures for each of these two brokers how long its
+    partitions have no leader."""
     killed_ns: list[int] = []
     with _prober(cluster, _KILLED) as prober, expiry(cluster, _KILLED, killed_ns):
         cluster.kill(_KILLED)
@@ -74,7 +75,7 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 
 @contextmanager
 def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[str]]:
-    """A running prober that has written to all partitions of a broker."""
+    """Yields a running process that has written to all partitions of the broker ``leader``."""
     at = f"127.0.0.1:{cluster.ports[leader]}"
     command = cluster.load_command(_FLAGS, leader=at, secs=_PROBER_S_MAX)
     pipe = subprocess.PIPE
@@ -88,8 +89,8 @@ def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[
 def _gaps(
     prober: subprocess.Popen[str], cluster: MeasuredCluster, without: int
 ) -> list[tuple[int, int]]:
-    """Return, for each moved partition, the times of the last write to the old leader and the first
-    write to the next leader.
+    """Returns, for each moved partition, the times of the last write to the old leader and the
+    first write to the next leader.
 
     Times are in nanoseconds since 1970.
     """
@@ -103,7 +104,7 @@ def _gaps(
 
 
 def _come_back(cluster: MeasuredCluster, broker: int) -> None:
-    """Start the broker, and wait until it is in sync and leads its partitions again."""
+    """Starts the broker, and waits until it is in sync and leads its partitions again."""
     cluster.start(broker)
     cluster.until_brokers(set(BROKERS))
     cluster.until_whole(TOPIC, 3)

@@ -11,13 +11,13 @@ _FLAGS = "-scenario produce -conns 6 -depth 5 -topic produced"
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Create the topic, and warm up the JVM."""
     cluster.create("produced", PARTITIONS, 3, **{"min.insync.replicas": "2"})
     cluster.load(_FLAGS, topicparts=PARTITIONS, secs=0.5, warm=warm_s)
 
 
 def measure(cluster: MeasuredCluster, secs: float) -> dict[str, float]:
-    """Send 16 records of 1 kB per request, acks=all, with five requests in flight per partition."""
+    """Produces with acks=all: requests of 16 records of 1 kB, five requests in flight per
+    partition."""
     zookeeper = cluster.zookeeper_cpu_s()
     found = cluster.load(_FLAGS, topicparts=PARTITIONS, secs=secs, warm=1)
     if found["bad"]:

@@ -20,7 +20,8 @@ def prepare(cluster: MeasuredCluster, _: float) -> None:
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """Kill one broker, write 1 GiB, and start the broker again."""
+    """Kills one broker, writes 1 GiB, starts the broker again, and measures its return to the
+    ISR."""
     cluster.kill(_AWAY)
     cluster.until_led(TOPIC, without=_AWAY)
     before = _size(cluster, _AWAY)
@@ -46,6 +47,6 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 
 
 def _size(cluster: MeasuredCluster, broker: int) -> int:
-    """The bytes of the topic's records on a broker."""
+    """Returns the size of the topic's records on a broker, in bytes."""
     logs = cluster.directory(broker).glob(f"{TOPIC}-*/*.log")
     return sum(each.stat().st_size for each in logs)

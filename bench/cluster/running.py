@@ -41,7 +41,8 @@ _SETTINGS = {
 
 
 class MeasuredCluster(ZooKeeperCluster):
-    """Three brokers of one kind, with the JVM flags of Kafka's own script."""
+    """Three brokers of one kind, Muster or Kafka. Kafka runs with the JVM flags of its own start
+    script."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class MeasuredCluster(ZooKeeperCluster):
         self.http = (
             {broker: f"127.0.0.1:{free_port()}" for broker in kinds} if kind == MUSTER else {}
         )
-        """The HTTP addresses of Muster brokers."""
+        """The HTTP address of each Muster broker, by broker id; empty for Kafka."""
         self.zookeeper_pid = zookeeper_pid
 
     def _muster(self, broker: int) -> list[str]:
@@ -78,19 +79,16 @@ class MeasuredCluster(ZooKeeperCluster):
         )
 
     def pids(self) -> list[int]:
-        """The process ids of the running brokers."""
         return [process.pid for process in self.processes.values()]
 
     def cpu_s(self) -> float:
-        """The CPU seconds that the running brokers have used."""
+        """Returns the CPU time that the running brokers have used in total, in seconds."""
         return sum(cpu_s(pid) for pid in self.pids())
 
     def broker_cpu_s(self, broker: int) -> float:
-        """CPU seconds that one broker has used since its start."""
         return cpu_s(self.processes[broker].pid)
 
     def zookeeper_cpu_s(self) -> float:
-        """CPU seconds that the cluster's ZooKeeper has used."""
         return cpu_s(self.zookeeper_pid)
 
     def resident_mb(self) -> float:
@@ -99,7 +97,8 @@ class MeasuredCluster(ZooKeeperCluster):
         return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
     def load(self, flags: str, **options: object) -> dict[str, Any]:
-        """Run groupload until it exits; return the parsed last line of its output."""
+        """Runs the load generator groupload until it exits. Returns the last line of its output,
+        parsed as JSON."""
         command = self.load_command(flags, **options)
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_LOAD_TIMEOUT_S, check=False
@@ -110,7 +109,6 @@ class MeasuredCluster(ZooKeeperCluster):
         return found
 
     def load_command(self, flags: str, **options: object) -> list[str]:
-        """Return the command line of groupload for this cluster."""
         given = {
             "addr": f"127.0.0.1:{next(iter(self.ports.values()))}",
             "pid": ",".join(map(str, self.pids())),
@@ -121,7 +119,7 @@ class MeasuredCluster(ZooKeeperCluster):
         return [str(groupload()), *shlex.split(flags), *self.access.groupload(), *named]
 
     def settle(self) -> None:
-        """Start all brokers, the first one as the controller."""
+        """Starts all brokers so that the first broker becomes the controller."""
         if self.access.scram is not None:
             who = self.access.scram.who
             write_user(self.zookeeper, who.name, self.access.scram.mechanism, who.secret)
@@ -134,13 +132,13 @@ class MeasuredCluster(ZooKeeperCluster):
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used, in all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def groupload() -> Path:
-    """Return the path of the load generator, which is built with Go if missing or outdated."""
+    """Returns the path of the load generator groupload; Go builds the program if it is missing or
+    outdated."""
     cache = os.environ.get("BROKER_BENCH_CACHE")
     built = (Path(cache) if cache else Path.home() / ".cache" / "broker-bench") / "groupload"
     sources = [*_GROUPLOAD.glob("*.go"), _GROUPLOAD / "go.mod"]
@@ -154,7 +152,7 @@ def groupload() -> Path:
 def running(
     folder: Path, kind: str, settings: Mapping[str, str], access: Access
 ) -> Iterator[MeasuredCluster]:
-    """Start three brokers and a ZooKeeper; kill them at the end of the block."""
+    """Starts three brokers and a ZooKeeper; kills them when the ``with`` block ends."""
     process, port = start_zookeeper(folder / "zookeeper")
     cluster = MeasuredCluster(folder, f"127.0.0.1:{port}", kind, process.pid, access, **settings)
     try:

@@ -21,7 +21,6 @@ Found = TypeVar("Found")
 
 @contextmanager
 def zookeeper(cluster: MeasuredCluster) -> Iterator[KazooClient]:
-    """A client of the cluster's ZooKeeper."""
     client = KazooClient(cluster.zookeeper)
     client.start()
     try:
@@ -33,7 +32,8 @@ def zookeeper(cluster: MeasuredCluster) -> Iterator[KazooClient]:
 
 @contextmanager
 def expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterator[None]:
-    """Append the time when ZooKeeper removes the node of a broker to ``gone_ns``."""
+    """Appends a time to ``gone_ns`` when ZooKeeper removes the broker's node, in nanoseconds since
+    1970."""
     with zookeeper(cluster) as client:
         path = f"/brokers/ids/{broker}"
         assert client.exists(path, watch=lambda _: gone_ns.append(time.time_ns()))
@@ -77,10 +77,8 @@ class Bystander:
 
 
 def long_pieces(cluster: MeasuredCluster) -> dict[str, int]:
-    """Return the number of pauses of Muster's event loops above 20 ms, by the name of the work.
-
-    The dict is empty for Kafka.
-    """
+    """Returns the number of pauses of Muster's event loops above 20 ms, by the kind of work that
+    caused the pause. The result is empty for Kafka."""
     found: dict[str, int] = {}
     for address in cluster.http.values():
         with urlopen(f"http://{address}/metrics", timeout=30) as answer:
@@ -92,7 +90,7 @@ def long_pieces(cluster: MeasuredCluster) -> dict[str, int]:
 
 
 def until(condition: Callable[[], Found | None], within_s: float = 120) -> Found:
-    """Call ``condition`` every 5 ms, and return its first value that is not None."""
+    """Calls ``condition`` every 5 ms, and returns its first value that is not None."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with suppress(OSError):

@@ -1,1 +1,1 @@
-"""Measures a session of tests on Muster and on Apache Kafka."""
+"""Measures a session of 100 pytest tests on Muster and on Apache Kafka."""

@@ -32,17 +32,17 @@ KINDS = ("muster", "kafka")
 
 
 class Session(NamedTuple):
-    """The measurements of a session, in seconds."""
+    """The measurements of one session, in seconds."""
 
     wall_s: float
     cpu_s: float
-    """The CPU time of pytest with its clients, and of the broker."""
+    """The CPU time of pytest with the Kafka clients, plus the CPU time of the broker."""
     broker_cpu_s: float
     """The CPU time of the broker until the end of the last test."""
 
 
 def session(kind: str, tests: int) -> Session:
-    """Run the tests once, in a temporary folder."""
+    """Runs ``tests`` tests once, in a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         here = Path(__file__).parent
@@ -76,7 +76,7 @@ def session(kind: str, tests: int) -> Session:
 
 
 def main() -> None:
-    """Run the sessions alternately, and print their times."""
+    """Runs the sessions on Muster and Kafka alternately, and prints their times."""
     parser = argparse.ArgumentParser()
     parser.add_argument(
         "--tests", type=int, default=100, help="the number of tests, a multiple of 4"

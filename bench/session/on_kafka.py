@@ -1,4 +1,5 @@
-"""The fixtures of a session on Apache Kafka: one broker, with separate names for each test."""
+"""The fixtures of a session on Apache Kafka: one broker, with another topic and group for each
+test."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LIKE_MUSTERS = {
 
 
 class Served:
-    """The shared broker, with the names of topic and group for one test."""
+    """The broker that all tests share, with the names of the topic and group of one test."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap_servers = bootstrap

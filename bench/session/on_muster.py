@@ -1,4 +1,5 @@
-"""The fixtures of a session on Muster: the fixture `muster`, which is empty for each test."""
+"""The fixtures of a session on Muster, based on the fixture `muster`, whose broker is empty for
+each test."""
 
 from __future__ import annotations
 
@@ -14,8 +15,6 @@ from musterd.testing import Muster
 
 
 class Served:
-    """The broker of this test."""
-
     orders = "orders"
     group = "billing"
 

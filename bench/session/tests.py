@@ -1,4 +1,4 @@
-"""The tests of a session: four kinds of tests that work on both brokers."""
+"""The tests of a measured session: four kinds of tests that work on Muster and on Kafka."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 pytestmark = pytest.mark.usefixtures("number")
 QUICK = {"heartbeat.interval.ms": 50, "fetch.wait.max.ms": 50}
-"""Client settings for short tests: the defaults of 3 s and 0.5 s would delay each test, on any
+"""Client settings for short tests. The defaults, 3 s and 0.5 s, would delay each test on any
 broker."""
 
 
 @pytest.fixture(params=range(int(os.environ["TESTS"]) // 4))
 def number(request: pytest.FixtureRequest) -> int:
-    """The number of a run, from 0: every test runs TESTS / 4 times."""
+    """The number of a test's run, from 0. Every test runs TESTS / 4 times."""
     count: int = request.param
     return count
 
 
 def worker_of(broker: Any, **settings: object) -> Consumer:
-    """Create a consumer in the group of the test."""
     return Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -36,7 +35,8 @@ def worker_of(broker: Any, **settings: object) -> Consumer:
 
 
 def fill(broker: Any, values: list[bytes]) -> None:
-    """Create the topic with two partitions, and produce the values to the partitions in turn."""
+    """Creates the topic with two partitions, and produces the values to these partitions
+    alternately."""
     broker.create_topic(broker.orders, partitions=2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number, value in enumerate(values):
@@ -45,7 +45,6 @@ def fill(broker: Any, values: list[bytes]) -> None:
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:
-    """Poll ``count`` records."""
     taken = []
     while len(taken) < count:
         message = consumer.poll(10)
@@ -59,7 +58,9 @@ def orders_of(count: int) -> list[bytes]:
     return [f"order-{number}".encode() for number in range(count)]
 
 
-def test_a_worker_goes_on_where_the_last_one_stopped(broker: Any) -> None:
+def test_new_worker_continues_after_the_offsets_that_the_closed_worker_committed(
+    broker: Any,
+) -> None:
     fill(broker, orders_of(10))
     seen = []
     for count in (4, 6):
@@ -72,7 +73,7 @@ def test_a_worker_goes_on_where_the_last_one_stopped(broker: Any) -> None:
     assert sorted(seen) == orders_of(10)
 
 
-def test_a_poison_record_is_set_aside(broker: Any) -> None:
+def test_record_that_is_not_a_number_is_produced_to_the_dead_letter_topic(broker: Any) -> None:
     fill(broker, [b"1", b"2", b"poison", b"4"])
     broker.create_topic(f"{broker.orders}.dead")
     dead = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -94,7 +95,7 @@ def test_a_poison_record_is_set_aside(broker: Any) -> None:
     reader.close()
 
 
-def test_what_is_billed_is_committed_before_partitions_are_revoked(broker: Any) -> None:
+def test_offsets_of_billed_records_are_committed_before_partitions_are_revoked(broker: Any) -> None:
     fill(broker, orders_of(10))
     billed: list[bytes] = []
     done: dict[tuple[str, int], int] = {}
