@@ -1,4 +1,5 @@
-"""Helpers for tests of the cleaner: a broker without listeners, compacted topics, and records."""
+"""Helpers for tests of the log cleaner: a broker without listeners, compacted topics, and
+records."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50
 
 @contextmanager
 def no_process_is_left() -> Iterator[None]:
-    """Fails if a child process that was started in the context still runs when the context ends."""
+    """Fails if a child process that was started in this context still runs when the context
+    ends."""
     before = set(_children())
     yield
     assert set(_children()) <= before

@@ -22,7 +22,7 @@ def alter(
     version: int = 1,
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
-    """Sends IncrementalAlterConfigs of one resource; returns error code and message."""
+    """Sends IncrementalAlterConfigs for one resource. Returns error code and message."""
     configs = [
         {"name": setting, "config_operation": operation, "value": value}
         for setting, operation, value in operations
@@ -41,7 +41,7 @@ def replace(
     version: int = 2,
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
-    """Sends AlterConfigs of one resource; returns error code and message."""
+    """Sends AlterConfigs for one resource. Returns error code and message."""
     pairs = [{"name": setting, "value": value} for setting, value in configs.items()]
     resource = {"resource_type": kind, "resource_name": name, "configs": pairs}
     request = {"resources": [resource], "validate_only": validate_only}
@@ -54,7 +54,8 @@ def _only(answer: dict[str, Any]) -> tuple[int, str | None]:
 
 
 def described(wire: Wire, name: str, kind: int = TOPIC) -> dict[str, dict[str, Any]]:
-    """Sends DescribeConfigs of one resource with synonyms; returns its entries by setting name."""
+    """Sends DescribeConfigs for one resource, with synonyms. Returns its entries by setting
+    name."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
     asked = {"resources": [resource], "include_synonyms": True}
     (result,) = wire.call("DescribeConfigs", 4, asked)["results"]
@@ -69,6 +70,5 @@ def value_of(wire: Wire, name: str, setting: str, kind: int = TOPIC) -> tuple[st
 
 
 def synonyms_of(wire: Wire, name: str, setting: str, kind: int = TOPIC) -> list[Any]:
-    """Returns the synonyms of a setting, in order of precedence."""
     entry = described(wire, name, kind)[setting]
     return [(each["name"], each["value"], each["source"]) for each in entry["synonyms"]]

@@ -1,7 +1,5 @@
-"""Runs each coroutine test in a new uvloop event loop, like that of the broker.
-
-`wire` is a connection to the broker process that all tests share.
-"""
+"""Runs each coroutine test in a new uvloop event loop, as the broker does. `wire` is a connection
+to the broker process that all tests share."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ TEST_WITHIN_S = 240
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs a coroutine test until it ends or exceeds its time limit, which is TEST_WITHIN_S or that
-    of a `timeout` mark."""
+    """Runs a coroutine test until it ends or exceeds its time limit. The limit is TEST_WITHIN_S or
+    that of a `timeout` mark."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
@@ -39,6 +37,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def wire(broker: Broker) -> Iterator[Wire]:
-    """Yields a connection to the broker that all tests share."""
     with Wire(broker.port) as connection:
         yield connection

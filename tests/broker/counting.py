@@ -4,7 +4,7 @@ from typing import Any
 
 
 def counted(owner: object, name: str) -> list[None]:
-    """Returns a list to which each call of the method ``name`` of ``owner`` appends None."""
+    """Returns a list to which each later call of the method ``name`` of ``owner`` appends None."""
     calls: list[None] = []
     method = getattr(owner, name)
 

@@ -57,7 +57,7 @@ _LENGTH = struct.Struct(">i")
 
 
 async def eventually(condition: Callable[[], object], within_s: float = 60) -> None:
-    """Runs the event loop until ``condition`` is true; fails after ``within_s`` seconds."""
+    """Runs the event loop until ``condition`` is true. Fails after ``within_s`` seconds."""
     deadline = monotonic() + within_s
     while not condition():
         assert monotonic() < deadline, f"not within {within_s} s"
@@ -103,7 +103,7 @@ class LeadsAll(AloneView):
 
 
 class NotHere:
-    """Replaces a part that `EdgeBroker` lacks. Any use of this object fails."""
+    """Replaces a part of a broker that `EdgeBroker` does not have. Any use of it fails."""
 
 
 class EdgeBroker:
@@ -265,7 +265,7 @@ class EdgeBroker:
 
 
 class Client:
-    """A connection to a broker; the reference codec encodes its requests."""
+    """A connection to a broker. It encodes its requests with the reference codec."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -278,7 +278,7 @@ class Client:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     def send(self, api_key: int, version: int, **value: Any) -> tuple[int, int, int]:
-        """Sends a request and returns a handle for `receive`."""
+        """Sends a request. Returns a handle for `receive`."""
         self._correlation_id += 1
         header = encode_request_header(api_key, version, self._correlation_id, self.client_id)
         body = BY_KEY[api_key].encode_request(version, value)
@@ -297,7 +297,6 @@ class Client:
         return BY_KEY[api_key].decode_response(version, frame, position)
 
     async def receive_raw(self) -> bytes:
-        """Returns the next frame without its length prefix."""
         (size,) = _LENGTH.unpack(await self.reader.readexactly(4))
         return await self.reader.readexactly(size)
 
@@ -305,7 +304,8 @@ class Client:
         return await self.receive(self.send(api_key, version, **value))
 
     def send_commit(self, group_id: str, offset: int, **more: Any) -> tuple[int, int, int]:
-        """Sends OffsetCommit of ``offset`` for the first ``partitions`` partitions of a topic."""
+        """Sends OffsetCommit of ``offset`` for the first ``partitions`` partitions of a topic.
+        Returns a handle for `receive`."""
         partitions = [
             {"partition_index": p, "committed_offset": offset, "committed_metadata": ""}
             for p in range(more.pop("partitions", 1))
@@ -321,7 +321,7 @@ class Client:
         )
 
     async def commit(self, group_id: str, offset: int, **more: Any) -> int:
-        """Sends OffsetCommit and returns the error code of the first partition."""
+        """Sends OffsetCommit. Returns the error code of the first partition."""
         reply = await self.receive(self.send_commit(group_id, offset, **more))
         code: int = reply["topics"][0]["partitions"][0]["error_code"]
         return code
@@ -331,8 +331,8 @@ class Client:
         return self.send(OFFSET_FETCH.key, 7, group_id=group_id, topics=topics)
 
     async def fetch(self, group_id: str, topic: str = "orders") -> int:
-        """Returns the committed offset of partition 0, or -1000 minus the error code of the
-        group."""
+        """Returns the committed offset of partition 0. If the group has error code N, returns -1000
+        - N."""
         reply = await self.receive(self.send_fetch(group_id, topic))
         if reply["error_code"]:
             return -1000 - int(reply["error_code"])
@@ -347,7 +347,8 @@ class Client:
         instance_id: str | None = None,
         session_timeout_ms: int = 30_000,
     ) -> tuple[int, int, int]:
-        """Sends JoinGroup of a consumer; an empty ``member_id`` means a new member."""
+        """Sends JoinGroup of a consumer. An empty ``member_id`` means a new member. Returns a
+        handle for `receive`."""
         return self.send(
             JOIN_GROUP.key,
             3 if instance_id is None else 5,
@@ -361,7 +362,7 @@ class Client:
         )
 
     async def join_alone(self, group_id: str, **more: Any) -> tuple[str, int]:
-        """Forms a Stable group with one member; returns member id and generation."""
+        """Forms a Stable group with one member. Returns member id and generation."""
         session_timeout_ms = more.get("session_timeout_ms", 30_000)
         joined = await self.receive(self.send_join(group_id, session_timeout_ms=session_timeout_ms))
         assert joined["error_code"] == 0, joined

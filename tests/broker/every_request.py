@@ -36,7 +36,7 @@ BROKERS_ALONE = {
     "UpdateMetadata",
     "WriteShareGroupState",
 }
-"""APIs that only brokers use among each other."""
+"""APIs that brokers use among each other, and clients never use."""
 ORDERS_ID = bytes(range(16))
 # The values of fields with these names; other numbers are 0.
 PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0, "replica_id": -1}

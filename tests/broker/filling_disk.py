@@ -1,9 +1,9 @@
-"""Requests of clients on a disk that becomes full at one moment, and the checks afterwards.
+"""Client requests on a disk that becomes full, and the checks afterwards.
 
-`Life` repeats the same operations and records the acknowledged operations. The disk of
-`FillingFiles` is full from one write on, for a number of calls. A topic can be deleted and
-recreated under the same name. Each record and commit contains the number of its topic, by which the
-checks distinguish the two topics.
+`Life` repeats the same operations and records which of them were acknowledged. The disk of
+`FillingFiles` becomes full at some write, and stays full for a number of calls. A topic can be
+deleted and recreated under the same name. Each record and commit contains the number of its topic,
+so that the checks can distinguish the two topics.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ EARLIEST = -2
 
 
 class FillingFiles(SimulatedFiles):
-    """A disk that is full for those calls that need space whose number is in ``full``."""
+    """A file system on a disk that is full for some calls. ``full`` has the numbers of these calls;
+    only calls that need space are counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,8 +40,7 @@ class FillingFiles(SimulatedFiles):
         and directories."""
         self.full = range(0)
         self.checked = False
-        """If True, the disk has space and does not count calls. Set during checks of the results.
-        """
+        """True while results are checked. The disk then has space and counts no calls."""
 
     def is_full(self) -> bool:
         if self.checked:
@@ -87,16 +87,14 @@ class FillingFiles(SimulatedFiles):
 
 @dataclass
 class Topic:
-    """One topic, from its creation to its deletion."""
-
     number: int
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     """The value of each acknowledged record, by offset."""
     start: int = 0
     """The highest offset in DeleteRecords requests, including failed requests."""
     commits: dict[str, list[int]] = field(default_factory=dict)
-    """For each group and version, the last acknowledged commit and the later unacknowledged
-    commits."""
+    """For each group and version of OffsetCommit, the last acknowledged commit, followed by later
+    commits that were not acknowledged."""
 
 
 class Life:
@@ -108,9 +106,9 @@ class Life:
         self.configs: dict[str, str] = {}
         self.refused_names: set[str] = set()
         """Topics whose creation failed. Such a topic can exist, empty, after the next start if the
-        broker could neither create its directories nor remove the topic from the topic list."""
+        broker could neither create its directories nor remove it from the topic list."""
         self.refused = 0
-        """The number of unacknowledged operations."""
+        """The number of operations that were not acknowledged."""
         self._numbers = iter(range(1, 1 << 30))
 
     # -- operations of clients
@@ -194,7 +192,7 @@ class Life:
             self.refused += 1
 
     def join(self, wire: Wire, group: str) -> None:
-        """Sends requests of a member that joins and leaves the group; every error code is
+        """Sends requests of a member that joins and leaves the group. Every error code is
         accepted."""
         joined = wire.call(
             "JoinGroup",
@@ -260,7 +258,7 @@ class Life:
 
 
 def read(wire: Wire, name: str) -> dict[int, bytes]:
-    """Returns by offset the value, without padding, of every record of partition 0."""
+    """Returns the value of every record of partition 0, without padding, by offset."""
     found = {}
     offset = list_offset(wire, name, EARLIEST)["offset"]
     while data := fetch(wire, name, offset)["records"]:

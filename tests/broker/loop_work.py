@@ -36,7 +36,7 @@ class LoopWork:
 
 @contextmanager
 def counting() -> Iterator[LoopWork]:
-    """Counts the function calls of this thread; other threads are not counted."""
+    """Counts the function calls of this thread. Other threads are not counted."""
     work = LoopWork()
     work._iteration()
     sys.setprofile(work._called)
@@ -55,7 +55,6 @@ class LoopLines(LoopWork):
         self._folder = folder
 
     def traced(self, frame: Any, event: str, _arg: Any) -> Any:
-        """Counts a line. This method is the trace function for `sys.settrace`."""
         if event == "line":
             self._calls += 1
         elif event == "call" and (

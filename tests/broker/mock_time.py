@@ -8,11 +8,8 @@ from broker.time import Time
 from protocol.now import Now
 
 IDLE_MS = 1 << 50
-"""The value of connections.max.idle.ms for a broker under `MockTime`.
-
-The check for idle connections runs each real second. A shorter limit would close connections when a
-test advances the clock.
-"""
+"""The value of connections.max.idle.ms for a broker under `MockTime`. With a shorter limit, the
+broker would close connections as idle when a test advances the clock."""
 
 
 class MockTime(Time):
@@ -28,7 +25,6 @@ class MockTime(Time):
         return Now(self.mono_ms, self.wall_ms)
 
     def move(self, by_ms: int) -> None:
-        """Advances both clocks."""
         self.mono_ms += by_ms
         self.wall_ms += by_ms
 

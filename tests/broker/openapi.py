@@ -1,8 +1,5 @@
-"""Checks HTTP responses of the broker against broker/web/openapi.json.
-
-The file allows unknown fields, because later versions add fields. The checks do not: a field that
-the file does not describe is an error.
-"""
+"""Checks HTTP responses of the broker against broker/web/openapi.json. The schema allows unknown
+fields for later versions, but these checks fail on each field that the schema does not describe."""
 
 from __future__ import annotations
 
@@ -23,12 +20,11 @@ PATHS: dict[str, Any] = DOCUMENT["paths"]
 WATCHED: dict[str, Any] = PATHS["/api/live"]["get"]["x-watch"]
 _AT = "urn:openapi"
 CHECKED_BYTES_MAX = 200_000
-"""The maximum length of a checked response. Longer responses are lists of many similar rows, whose
-check would take seconds."""
+"""The maximum length of a checked response. A check of a longer response would take seconds."""
 
 
 def fields(name: str) -> set[str]:
-    """Returns the names of the fields of a schema, including the schemas that it extends."""
+    """Returns the field names of a schema, including the fields of the schemas that it extends."""
     return _fields(SCHEMAS[name])
 
 
@@ -38,12 +34,8 @@ def _fields(schema: Any) -> set[str]:
 
 
 def closed(schema: Any, *, is_part: bool = False) -> Any:
-    """Returns a copy of a schema that does not allow undescribed fields.
-
-    ``is_part`` means that another schema extends this schema. This schema then still allows
-    undescribed fields, because it lacks the fields of the extending schema; the extending schema
-    does not allow them.
-    """
+    """Returns a copy of ``schema`` that forbids undescribed fields. If ``is_part`` is true, the
+    copy itself allows them, because the schema that extends it forbids them."""
     if not isinstance(schema, dict):
         return schema
     made = dict(schema)
@@ -72,7 +64,8 @@ def _registry() -> Registry[Any]:
 
 
 def check(value: Any, schema: Any, what: str) -> None:
-    """Fails if ``value`` does not match ``schema`` or has a field that is not described."""
+    """Raises an error if ``value`` does not match ``schema`` or has a field that ``schema`` does
+    not describe."""
     validator = Draft202012Validator(closed(schema), registry=_registry())
     found = [
         f"{what}: {'.'.join(map(str, error.absolute_path)) or 'top'}: {error.message[:500]}"
@@ -82,7 +75,6 @@ def check(value: Any, schema: Any, what: str) -> None:
 
 
 def named(name: str) -> dict[str, str]:
-    """Returns a reference to the schema ``name``."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -92,15 +84,14 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def described(path: str) -> str | None:
-    """Returns the path of openapi.json that matches the path of a request; if several match, the
-    path with the fewest parameters."""
+    """Returns the path in openapi.json that matches a request path, or None. If several paths
+    match, returns the path with the fewest parameters."""
     path = path.partition("?")[0]
     found = [each for each in PATHS if _pattern(each).fullmatch(path)]
     return min(found, key=lambda each: each.count("{"), default=None)
 
 
 def response_of(path: str, status: int) -> dict[str, Any]:
-    """Returns the schema of the response with this status."""
     responses = PATHS[path]["get"]["responses"]
     assert str(status) in responses, f"{path}: status {status} is not in openapi.json"
     response: dict[str, Any] = responses[str(status)]
@@ -110,7 +101,7 @@ def response_of(path: str, status: int) -> dict[str, Any]:
 
 
 def check_answer(path: str, status: int, content_type: str, text: str) -> None:
-    """Fails if the response to a GET does not match openapi.json."""
+    """Raises an error if the response to a GET does not match openapi.json."""
     found = described(path)
     if found is None or len(text) > CHECKED_BYTES_MAX:
         return
@@ -122,7 +113,7 @@ def check_answer(path: str, status: int, content_type: str, text: str) -> None:
 
 
 def check_event(watch: str, event: Any) -> None:
-    """Fails if an event of `/api/live` does not match openapi.json."""
+    """Raises an error if an event of `/api/live` does not match openapi.json."""
     check(event, named("LiveEvent"), watch)
     kind, slash, _ = watch.partition("/")
     (described_as,) = [each for each in WATCHED if each.partition("/")[:2] == (kind, slash)]

@@ -28,17 +28,14 @@ from replication.values import PartitionState, Rules
 
 
 def partition_of(broker: Any, topic: str, index: int = 0) -> Partition:
-    """Returns a partition that ``broker`` serves."""
     return partition_in(broker.logs, topic, index)
 
 
 def log_of(broker: Any, topic: str, index: int = 0) -> PartitionLog:
-    """Returns the log of a partition that ``broker`` serves."""
     return partition_in(broker.logs, topic, index).log
 
 
 def partition_in(logs: LogManager, topic: str, index: int = 0) -> Partition:
-    """Returns a partition of ``logs``, which must exist."""
     partition = logs.get(topic, index)
     assert partition is not None
     return partition
@@ -50,8 +47,8 @@ def services_with(
     time: Time | None = None,
     errors: InternalErrors | None = None,
 ) -> PartitionServices:
-    """Returns partition services without a broker. The reasons for which a broker would stop are
-    added to ``fatal``."""
+    """Returns partition services without a broker. Each reason for which a broker would stop is
+    appended to ``fatal``."""
     reasons: list[str] = [] if fatal is None else fatal
     return PartitionServices(
         time=time or Time(),
@@ -84,7 +81,7 @@ def replica_for(
     spawn: Callable[[Coroutine[Any, Any, None], str], Any] | None = None,
     lower: Callable[[tuple[str, int], int], None] | None = None,
 ) -> Replica:
-    """Returns a replica on broker 1 that has a log but no broker."""
+    """Returns a replica on broker id 1 that has a log, but no broker object."""
     alone = services_with(time=time)
     known = {field.name: getattr(alone, field.name) for field in dataclasses.fields(alone)}
     if spawn is not None:
@@ -100,13 +97,12 @@ def replica_for(
 
 
 def no_quotas() -> ReplicationQuotas:
-    """Returns replication quotas without limits."""
     config = Config({})
     return replication_quotas(1, config, lambda _: config.topic_defaults, Time())
 
 
 def _ignore(key: tuple[str, int], recovery_point: int) -> None:
-    """Does not lower the recovery point, because no checkpoint contains the log."""
+    """Does nothing: no checkpoint contains this log, so no recovery point needs to be lowered."""
 
 
 def state(
@@ -116,12 +112,12 @@ def state(
     partition_epoch: int = 0,
     replicas: tuple[int, ...] = (1, 2, 3),
 ) -> PartitionState:
-    """Returns the controller's state of a partition with leader, ISR and replicas."""
+    """Returns the partition state that the controller would send, with leader, ISR and replicas."""
     return PartitionState(1, leader, leader_epoch, isr, partition_epoch, replicas)
 
 
 def partition_for(log: PartitionLog, services: PartitionServices | None = None) -> Partition:
-    """Returns a partition that has a log but no broker."""
+    """Returns a partition that has a log, but no broker object."""
     return Partition(log, services or services_with(), Writes(), lambda _: True)
 
 

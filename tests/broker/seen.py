@@ -1,4 +1,4 @@
-"""Reads the HTTP responses of a broker as an operator does; the Prometheus library parses the
+"""Reads the HTTP pages of a broker as an operator does. The Prometheus client library parses the
 metrics."""
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from tests.broker.openapi import check_answer
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "metrics.md"
 WITHIN_S = 60
-"""The timeout of a request in seconds. The first request imports the HTTP server, which takes
-seconds on a busy machine."""
+"""The timeout of a request in seconds. The first request is slow on a busy machine, because it
+imports the HTTP server."""
 ONLY_IN_A_CLUSTER = "## In a cluster"
 
 
 class Scrape:
-    """One response of /metrics; ``scrape["name", "label=value", ...]`` is the value of a series."""
+    """One parsed response of /metrics. ``scrape["name", "label=value", ...]`` is the value of a
+    series."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.types: dict[str, str] = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
         self.values: dict[tuple[str, frozenset[str]], float] = {}
         self.labels: dict[str, set[frozenset[str]]] = {}
-        """The sets of label names of the series, by metric name."""
+        """For each metric name, the sets of label names that its series have."""
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 pairs = frozenset(f"{name}={value}" for name, value in sample.labels.items())
@@ -57,8 +58,6 @@ class Seen(Served):
     address = ""
 
     async def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
-        """Sends a GET, checks the response against broker/web/openapi.json, and returns the
-        response."""
         async with httpx.AsyncClient(base_url=f"http://{self.address}", timeout=WITHIN_S) as client:
             answer = await client.get(path, headers=headers)
         check_answer(path, answer.status_code, answer.headers.get("content-type", ""), answer.text)
@@ -76,7 +75,7 @@ class Seen(Served):
 async def seeing(
     directory: Path, settings: dict[str, Any] | None = None, **more: Any
 ) -> AsyncIterator[Seen]:
-    """Yields a broker like `serving`, with an HTTP listener on a free port."""
+    """Yields a started broker, like `serving`, with an HTTP listener on a free port."""
     wanted = {
         "http.listener": "127.0.0.1:0",
         "group.initial.rebalance.delay.ms": 0,
@@ -92,10 +91,8 @@ async def seeing(
 
 
 def documented(in_cluster: bool = False) -> dict[str, tuple[str, frozenset[str], str]]:
-    """Returns type, labels and meaning of each metric in docs/operate/metrics.md, by name.
-
-    If ``in_cluster``, the result includes the section of metrics that only a cluster has.
-    """
+    """Returns type, label names and meaning of each metric in docs/operate/metrics.md, by metric
+    name. If ``in_cluster``, includes the metrics that only a broker in a cluster has."""
     rows = {}
     section = ""
     for line in PAGE.read_text().splitlines():

@@ -1,4 +1,5 @@
-"""Runs a whole broker in the test's event loop, so that tests can use its internal parts."""
+"""Runs a whole broker in the event loop of the test, so that a test can read and change the
+broker's objects."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from tests.wire import Wire
 T = TypeVar("T")
 
 _CLIENTS = ThreadPoolExecutor(32)
-"""Threads only for clients, because a waiting client must not occupy a thread that the broker needs
-for a flush."""
+"""Threads for clients only. A waiting client must not occupy a thread that the broker needs, such
+as a thread for a flush."""
 
 
 @asynccontextmanager
@@ -36,7 +37,7 @@ async def serving(
     new_cleaner: Callable[[], Cleaner] | None = None,
     authorizer: Authorizer | None = None,
 ) -> AsyncIterator[Broker]:
-    """Yields a started broker on a free port of 127.0.0.1; stops it cleanly at the end."""
+    """Yields a started broker on a free port of 127.0.0.1 and stops it cleanly at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
     if isinstance(time, MockTime):
@@ -58,7 +59,8 @@ async def serving(
 
 
 async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wire") -> T:
-    """Runs ``work`` with a connection to ``broker`` in a thread and returns its result."""
+    """Runs ``work`` in a thread with a connection to ``broker``, and returns the result of
+    ``work``."""
 
     def run() -> T:
         with Wire(broker.sockets.addresses()[0][1], client_id=client_id) as wire:

@@ -1,5 +1,5 @@
-"""ShareFetch and ShareAcknowledge of members of a share group, with default values for most
-fields."""
+"""Helpers that send ShareFetch and ShareAcknowledge as members of a share group, with default
+values for most fields."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Range = tuple[int, int, int]
 
 
 class ShareMember:
-    """A member of share group ``g`` that fetches partitions of one topic; it counts the epochs of
-    its share session."""
+    """A member of share group ``g`` that fetches partitions of one topic. Counts the epoch of its
+    share session."""
 
     def __init__(self, wire: Wire, topic_id: bytes, member_id: str = "m", version: int = 2) -> None:
         self.wire = wire
@@ -36,7 +36,7 @@ class ShareMember:
         epoch: int | None = None,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Returns a ShareFetch; the acknowledgements are for partition 0."""
+        """Returns a ShareFetch request. The acknowledgements are for partition 0."""
         batches = {0: acknowledgement_batches(acknowledge)} if acknowledge else {}
         indexes = dict.fromkeys((*partitions, *batches))
         topics = [
@@ -63,15 +63,15 @@ class ShareMember:
         }
 
     def fetch(self, partitions: Iterable[int] = (), **fields: Any) -> dict[str, Any]:
-        """Sends ShareFetch and returns the response; counts the session's epoch."""
+        """Sends ShareFetch, increments the session epoch and returns the response."""
         reply = self.wire.call("ShareFetch", self.version, self.request(partitions, **fields))
         if not reply["error_code"]:
             self.epoch += 1
         return reply
 
     def open(self, *partitions: int, **fields: Any) -> dict[str, Any]:
-        """Opens a session with these partitions; returns the response, which has records that are
-        available."""
+        """Opens a share session with these partitions and returns the response, which contains
+        available records."""
         self.epoch = 0
         return self.fetch(partitions or (0,), **{"max_wait_ms": 5_000, **fields})
 
@@ -82,7 +82,7 @@ class ShareMember:
         epoch: int | None = None,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Sends ShareAcknowledge and returns the response; counts the session's epoch."""
+        """Sends ShareAcknowledge, increments the session epoch and returns the response."""
         entry = {
             "partition_index": partition,
             "acknowledgement_batches": acknowledgement_batches(batches),
@@ -100,14 +100,13 @@ class ShareMember:
         return reply
 
     def acknowledge(self, *batches: tuple[int, int, Sequence[int]], **fields: Any) -> int:
-        """Sends ShareAcknowledge for one partition and returns the partition's error code."""
+        """Sends ShareAcknowledge for one partition and returns the error code of the partition."""
         reply = self.send_acknowledge(*batches, **fields)
         assert reply["error_code"] == 0, reply
         code: int = entry_of(reply)["error_code"]
         return code
 
     def close(self) -> dict[str, Any]:
-        """Closes the session."""
         return self.send_acknowledge(epoch=-1)
 
 
@@ -121,7 +120,6 @@ def acknowledgement_batches(
 
 
 def entry_of(reply: dict[str, Any]) -> dict[str, Any]:
-    """Returns the only partition of a response."""
     (topic,) = reply["responses"]
     (entry,) = topic["partitions"]
     found: dict[str, Any] = entry
@@ -138,7 +136,8 @@ def entries_of(reply: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 
 def acquired(reply: dict[str, Any], partition: int = 0) -> list[Range]:
-    """Returns the acquired ranges of a partition; an empty list if the response omits it."""
+    """Returns the acquired ranges of a partition, or an empty list if the response omits the
+    partition."""
     assert reply["error_code"] == 0, reply
     entry = entries_of(reply).get(partition)
     if entry is None:
@@ -151,7 +150,8 @@ def acquired(reply: dict[str, Any], partition: int = 0) -> list[Range]:
 
 
 def values(reply: dict[str, Any], partition: int = 0) -> list[bytes | None]:
-    """Returns the values of a partition's records, those outside of the ranges included."""
+    """Returns the values of all records that the response contains for a partition, including
+    records that are not acquired."""
     return values_of(entries_of(reply)[partition]["records"])
 
 
@@ -163,8 +163,8 @@ def initialize(
     start_offset: int = 0,
     epoch: int = 1,
 ) -> None:
-    """Initializes the states of the share partitions of group g, as the group does; called in a
-    thread of a client."""
+    """Initializes the states of the share partitions of group g, as the group coordinator does.
+    Called in a thread of a client."""
     for index in range(partitions):
         key = SharePartitionKey("g", topic_id, index)
         call = asyncio.run_coroutine_threadsafe(_initialize(broker, key, epoch, start_offset), loop)
@@ -182,7 +182,7 @@ async def _initialize(
 def stored(
     broker: Broker, loop: asyncio.AbstractEventLoop, topic_id: bytes, partition: int = 0
 ) -> StoredState:
-    """Returns the stored state of a share partition of group g; called in a thread of a client."""
+    """Returns the stored state of a share partition of group g. Called in a thread of a client."""
 
     async def read() -> StoredState:
         ticket: Awaited[StateReply] = Awaited()

@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 class Scene:
-    """A broker, the topic ``t``, and connections; the methods are called in a thread of a
-    client."""
+    """A broker, the topic ``t``, and connections to the broker. The methods are called in a thread
+    of a client."""
 
     def __init__(
         self, broker: Broker, wire: Wire, topic_id: bytes, loop: asyncio.AbstractEventLoop
@@ -36,7 +36,6 @@ class Scene:
         self._wires: list[Wire] = []
 
     def member(self, member_id: str, version: int = 2) -> ShareMember:
-        """Returns a member with a separate connection."""
         wire = Wire(self.broker.sockets.addresses()[0][1])
         self._wires.append(wire)
         return ShareMember(wire, self.topic_id, member_id, version)
@@ -46,7 +45,6 @@ class Scene:
             wire.close()
 
     def produce(self, *values: bytes, partition: int = 0) -> None:
-        """Produces one batch."""
         assert produce(self.wire, "t", batch(*values), partition)["error_code"] == 0
 
     def delete_records(self, offset: int) -> None:
@@ -57,23 +55,22 @@ class Scene:
     # -- requests that wait
 
     def send_waiting(self, member: ShareMember, **fields: Any) -> None:
-        """Sends a ShareFetch that waits for a minute."""
+        """Sends a ShareFetch that waits up to a minute for records."""
         request = member.request(**{"max_wait_ms": 60_000, **fields})
         member.wire.send("ShareFetch", member.version, request)
         member.epoch += 1
 
     def receive(self, member: ShareMember) -> dict[str, Any]:
-        """Returns the response to `send_waiting`."""
+        """Returns the response to the request that `send_waiting` sent."""
         return member.wire.receive()[1]
 
     def until_waiting(self, count: int = 1) -> None:
-        """Waits until ``count`` requests wait for records."""
+        """Waits until ``count`` ShareFetch requests wait for records."""
         until("requests wait", lambda: self.in_loop(lambda: len(self.broker.long_polls)) == count)
 
     # -- inside the broker
 
     def in_loop(self, work: Callable[[], T]) -> T:
-        """Runs ``work`` in the broker's event loop."""
         done: Future[T] = Future()
 
         def run() -> None:
@@ -86,12 +83,11 @@ class Scene:
         return done.result(20)
 
     def log_in_newest(self, principal: Principal) -> None:
-        """Gives the newest connection another principal."""
         *_, newest = self.broker.server.connections
         newest.principal = principal
 
     def move(self, time: Any, by_ms: int) -> None:
-        """Advances the mock time; locks that end are released."""
+        """Advances the mock time and releases records whose acquisition locks have expired."""
 
         def run() -> None:
             time.move(by_ms)
@@ -100,7 +96,6 @@ class Scene:
         self.in_loop(run)
 
     def forget_share_partitions(self) -> None:
-        """Removes the share partitions from memory, as a restart does."""
 
         def run() -> None:
             partitions = self.broker.share_partitions
@@ -113,21 +108,21 @@ class Scene:
     # -- the share coordinator
 
     def initialize(self, epoch: int, start_offset: int) -> None:
-        """Initializes the state of partition 0 again."""
         initialize(self.broker, self.loop, self.topic_id, 1, start_offset, epoch)
 
     def refuse(self, error_code: int) -> None:
-        """Makes the share coordinator refuse all calls; NONE ends this."""
+        """Makes the share coordinator answer all calls with ``error_code``. NONE ends the
+        refusal."""
         partitions = self.broker.share_partitions
         self.in_loop(lambda: setattr(partitions, "_persister", _Refusing(self, error_code)))
 
     def hold_writes(self) -> None:
-        """Makes the share coordinator keep all calls until `let_writes`."""
+        """Makes the share coordinator hold all calls until `let_writes` is called."""
         self._held = _Holding()
         self.in_loop(lambda: setattr(self.broker.share_partitions, "_persister", self._held))
 
     def let_writes(self) -> None:
-        """Passes the calls that were kept to the share coordinator."""
+        """Passes the held calls to the share coordinator."""
 
         def run() -> None:
             persister: Any = self.broker.share_persister
@@ -139,7 +134,7 @@ class Scene:
         self.in_loop(run)
 
     def until_loaded(self) -> None:
-        """Waits until the share partition of partition 0 is loaded."""
+        """Waits until the state of share partition 0 is loaded."""
 
         def is_loaded() -> bool:
             lives = list(self.broker.share_partitions.of_group("g"))
@@ -149,7 +144,7 @@ class Scene:
 
 
 class _Holding:
-    """A share coordinator that does not reply."""
+    """A share coordinator that holds all calls and does not reply."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -159,7 +154,7 @@ class _Holding:
 
 
 class _Refusing:
-    """A share coordinator that refuses calls."""
+    """A share coordinator that answers all calls with an error."""
 
     def __init__(self, scene: Scene, error_code: int) -> None:
         self._scene = scene

@@ -1,5 +1,5 @@
-"""Stories of the share group `payments`, which reads the topic `orders`, for tests of what explains
-share groups."""
+"""Known sequences of requests of the share group `payments`, which reads the topic `orders`. Tests
+check how Muster explains the group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.broker.stories import produce
 
 PAYMENTS = "payments"
 SETTINGS = {"share.coordinator.state.topic.num.partitions": 1}
-"""The settings of a broker that starts quickly."""
+"""One partition of the share state topic makes the start of the broker fast."""
 
 
 class Sharer:
@@ -33,7 +33,7 @@ class Sharer:
         self.session_epoch = 0
 
     async def heartbeat(self, epoch: int = 0) -> None:
-        """Joins the group or stays in it, or leaves it with epoch -1."""
+        """Sends ShareGroupHeartbeat. Epoch 0 joins the group, and epoch -1 leaves it."""
         ticket: Awaited[ShareHeartbeatReply] = Awaited()
         topics = ["orders"] if epoch == 0 else None
         call = ShareHeartbeat(
@@ -50,7 +50,7 @@ class Sharer:
         return [{"topic_id": topic.topic_id, "partitions": [entry]}]
 
     async def fetch(self, max_records: int = 500) -> list[tuple[int, int, int]]:
-        """Fetches records; returns the first offset, last offset and delivery count of each
+        """Fetches records. Returns first offset, last offset and delivery count of each acquired
         range."""
         reply = await self.seen.client.call(
             SHARE_FETCH.key,
@@ -77,7 +77,6 @@ class Sharer:
         ]
 
     async def acknowledge(self, *batches: tuple[int, int, Sequence[int]]) -> None:
-        """Acknowledges records."""
         reply = await self.seen.client.call(
             SHARE_ACKNOWLEDGE.key,
             2,
@@ -93,7 +92,7 @@ class Sharer:
 
 
 async def pass_locks(seen: Seen, milliseconds: int = 30_000) -> None:
-    """Advances the time; releases the records whose acquisition locks have ended."""
+    """Advances the time and releases the records whose acquisition locks have expired."""
     partitions = seen.broker.share_partitions
     seen.pass_ms(milliseconds)
     partitions.tick()
@@ -101,7 +100,8 @@ async def pass_locks(seen: Seen, milliseconds: int = 30_000) -> None:
 
 
 def drop_from_memory(seen: Seen) -> None:
-    """Drops the share partitions of the group, as if no request had used them for a long time."""
+    """Drops the share partitions of the group from memory, as the broker does when no request uses
+    them for a long time."""
     partitions = seen.broker.share_partitions
     for live in list(partitions.of_group(PAYMENTS)):
         partitions.drop(live)
@@ -123,8 +123,8 @@ async def two_sharers(seen: Seen, records: int = 3) -> tuple[Sharer, Sharer]:
 
 
 async def a_poisonous_record(seen: Seen) -> tuple[Sharer, Sharer]:
-    """Offset 0 is delivered five times and archived; offset 1 is rejected; offset 2 is accepted.
-    Each lock is held for 30 s or until the member releases it."""
+    """Delivers offset 0 five times until it is archived, rejects offset 1 and accepts offset 2.
+    Returns both members."""
     one, two = await two_sharers(seen)
     assert await one.fetch(1) == [(0, 0, 1)]
     await pass_locks(seen)

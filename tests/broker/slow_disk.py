@@ -1,4 +1,4 @@
-"""A disk whose fsyncs wait for the test or fail."""
+"""A disk whose fsyncs fail or block until the test releases them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from log.files.os_file import OsFile
 
 
 class SlowFile(OsFile):
-    """A file whose fsyncs wait for the test or fail."""
+    """A file whose fsyncs fail or block until the test releases them."""
 
     may_go: threading.Event
     fails = False
@@ -25,7 +25,7 @@ class SlowFile(OsFile):
 
 
 class SlowFiles(OsFileSystem):
-    """A file system on which the segments of one topic are slow files."""
+    """A file system on which the segments of one topic are `SlowFile` objects."""
 
     def __init__(self, topic: str) -> None:
         super().__init__()

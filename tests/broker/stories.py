@@ -1,4 +1,4 @@
-"""Known sequences of requests; the tests then check the metrics of the broker."""
+"""Known sequences of requests, after which tests check the metrics of the broker."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def produce(
 
 
 async def a_busy_day(seen: Seen) -> None:
-    """Produces five records. One member joins, commits, gets a rejected commit, and expires.
-    Another group commits."""
+    """Produces five records. One member joins, commits offsets, gets an error for a commit, and
+    expires. Another group commits offsets."""
     client = seen.client
     await produce(seen, 5)
     member_id, generation = await client.join_alone("auditors", session_timeout_ms=SESSION_MS)

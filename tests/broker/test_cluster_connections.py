@@ -1,4 +1,4 @@
-"""Connections to other brokers use the settings of the inter-broker listener."""
+"""Connections from a broker to other brokers use the settings of the inter-broker listener."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def config_of(protocol: str, **settings: str) -> Config:
-    """Returns the configuration of a broker in a cluster whose brokers connect to the listener
-    IN."""
+    """Returns the configuration of a broker in a cluster. Its inter-broker listener is named IN and
+    uses ``protocol``."""
     given = {
         "zookeeper.connect": "127.0.0.1:1",
         "listeners": "IN://127.0.0.1:0",
@@ -41,7 +41,6 @@ def config_of(protocol: str, **settings: str) -> Config:
 
 
 def secured(own: Issued, trusted: Path, **settings: str) -> Config:
-    """Returns the configuration that `config_of` returns, with TLS."""
     stores = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(own.pem),
@@ -53,8 +52,8 @@ def secured(own: Issued, trusted: Path, **settings: str) -> Config:
 
 @asynccontextmanager
 async def listening(own: Issued, trusted: Path) -> AsyncIterator[tuple[Address, list[Any]]]:
-    """Runs a fake broker that requires a client certificate. Yields its address, and the subjects
-    of the received certificates."""
+    """Runs a fake broker that requires a client certificate. Yields its address and a list that
+    receives the subject of each client certificate."""
     tls = listener_tls(
         TlsSettings(
             keystore_location=str(own.pem),
@@ -82,7 +81,8 @@ async def listening(own: Issued, trusted: Path) -> AsyncIterator[tuple[Address, 
 
 
 async def ask(config: Config, address: Address) -> int:
-    """Sends a request to the other broker and returns the controller id of its response."""
+    """Sends a request to the broker at ``address`` and returns the controller id of the
+    response."""
     peer = await reaching_brokers(config)(address, "1", Time(), 5000)
     try:
         asked = {"topics": None, "allow_auto_topic_creation": False}
@@ -91,7 +91,7 @@ async def ask(config: Config, address: Address) -> int:
         peer.close()
 
 
-def test_inter_broker_connection_is_plaintext_when_the_listener_is() -> None:
+def test_inter_broker_connection_is_plaintext_when_its_listener_is_plaintext() -> None:
     assert reaching_brokers(config_of("PLAINTEXT")) is connect
 
 
@@ -121,7 +121,9 @@ async def test_host_name_is_verified_unless_disabled_by_a_setting(tmp_path: Path
         assert await ask(unchecked, address) == 7
 
 
-async def test_new_connection_uses_a_changed_certificate_that_is_valid(tmp_path: Path) -> None:
+async def test_new_inter_broker_connection_uses_a_changed_certificate_if_it_is_valid(
+    tmp_path: Path,
+) -> None:
     authority = Authority(tmp_path)
     one, later = authority.issue("one"), authority.issue("later")
     async with listening(authority.issue("other"), authority.certificate) as (address, shown):

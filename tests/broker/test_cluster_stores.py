@@ -1,5 +1,5 @@
-"""Credentials and quotas in ZooKeeper: Muster reads and writes Kafka's format, and other brokers
-apply the changes."""
+"""Credentials and quotas in ZooKeeper: Muster reads and writes Kafka's format, and a broker applies
+the changes that another broker wrote."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SALT = b"a salt, always the same"
 
 
 class Fellow:
-    """The stored credentials and quotas of one broker."""
+    """The objects with which one broker stores credentials and quotas in ZooKeeper."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.zookeeper = MemoryZooKeeper(ensemble)
@@ -55,14 +55,14 @@ class Fellow:
         self.quotas.keep_in(self.quota_store)
 
     async def hear(self) -> None:
-        """Reads the entities that the change notices name."""
+        """Reads each entity that a change notification in ZooKeeper names."""
         for name in sorted(await self.zookeeper.children("/config/changes")):
             data, _ = await self.zookeeper.get(f"/config/changes/{name}")
             await self.clients.read(client_entity(json.loads(data)["entity_path"]))
 
 
 def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]]) -> None:
-    """Runs ``conduct`` with two brokers on ZooKeeper nodes that Kafka wrote."""
+    """Runs ``conduct`` with two brokers. ZooKeeper contains nodes that Kafka wrote."""
 
     async def run() -> None:
         async with asyncio.timeout(120):
@@ -133,8 +133,8 @@ def test_password_set_on_one_broker_is_valid_on_the_other_broker() -> None:
 
 
 def test_quotas_are_stored_in_the_format_of_kafka() -> None:
-    """The test removes the quotas that Kafka wrote and sets them again; the resulting nodes equal
-    Kafka's."""
+    """The test removes the quotas that Kafka wrote and sets the same quotas again. The new nodes
+    must equal Kafka's nodes."""
 
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = {entity: dict(values) for entity, values in one.quotas.values.items()}
@@ -175,7 +175,7 @@ def test_quota_change_keeps_a_quota_that_another_broker_just_wrote() -> None:
     play(conduct)
 
 
-def test_quota_is_written_when_zookeeper_has_another_value() -> None:
+def test_quota_equal_to_cached_value_is_written_when_zookeeper_has_another_value() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
         await other.hear()
@@ -189,7 +189,7 @@ def test_quota_is_written_when_zookeeper_has_another_value() -> None:
     play(conduct)
 
 
-def test_quota_change_keeps_invalid_settings_in_the_zookeeper_node() -> None:
+def test_quota_change_keeps_invalid_settings_that_the_zookeeper_node_contains() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = settings_of(ensemble, RATES)
         strange = {**before, "request_percentage": "much"}

@@ -15,17 +15,15 @@ from broker.topics.registry import BadDirectory
 from tests.cli.running import run
 
 ROOT, DAEMON, NAMELESS = 0, 1, 3_999_999
-"""ROOT and DAEMON exist on every machine. DAEMON has no root rights. NAMELESS is a user id that no
-machine has."""
+"""User ids. ROOT and DAEMON exist on every machine. DAEMON has no root rights. No machine has a
+user NAMELESS."""
 
 
 def owned(
     monkeypatch: pytest.MonkeyPatch, directory: Path, owner: int, of_broker: int | None = None
 ) -> None:
-    """Simulates the owner of a directory and the user of its broker, without root rights.
-
-    ``of_broker`` is None if no broker has used the directory yet.
-    """
+    """Creates a directory whose owner is simulated, without root rights. If ``of_broker`` is not
+    None, the directory contains the files of a broker that runs as the user ``of_broker``."""
     directory.mkdir()
     owners = {str(directory): owner}
     if of_broker is not None:
@@ -71,7 +69,7 @@ def test_offline_command_is_refused_unless_run_by_the_brokers_user(
     assert not (data / ".lock").exists()
 
 
-def test_error_of_an_offline_command_names_the_user_who_must_run_it(
+def test_error_of_a_refused_offline_command_names_the_user_who_must_run_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: ROOT)

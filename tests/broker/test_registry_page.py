@@ -1,5 +1,4 @@
-"""The examples of security files in docs/formats/registry.md can be read, and are unchanged when
-written again."""
+"""Muster can read the example files in docs/formats/registry.md, and writes them back unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ SHA_256 = ScramMechanism.SHA_256
 
 
 def example(name: str) -> str:
-    """Returns the example of a file from the page."""
+    """Returns the example of the file ``name`` in the documentation page."""
     found = re.search(rf"^## {re.escape(name)}\n\n```json\n(.*?)```", PAGE, re.M | re.S)
     assert found is not None
     return found[1]

@@ -1,5 +1,5 @@
-"""Security files are complete and private, and an older Muster refuses the files of a newer
-Muster."""
+"""Files with credentials and ACLs are written atomically and are private. An older Muster refuses
+the files of a newer Muster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def simulated() -> SimulatedFiles:
     return fs
 
 
-def test_security_file_returns_the_written_content() -> None:
+def test_security_file_is_read_with_the_written_content() -> None:
     fs = simulated()
     file = SecuredFile(fs, PATH, 1)
     assert file.read() is None

@@ -1,4 +1,4 @@
-"""`muster serve` prints one line when it is ready, or the reason for which it does not start."""
+"""`muster serve` prints one line when it is ready, or the reason why it does not start."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def refused(*words: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
-    """Runs `muster serve` with these arguments and requires that it fails; returns exit code and
-    standard error."""
+    """Runs `muster serve`, checks that it fails, and returns exit code and standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "serve", "--http", "off", *words],
         cwd=ROOT,
@@ -272,7 +271,7 @@ def test_start_prints_each_invalid_setting_on_its_own_line(tmp_path: Path) -> No
 
 
 def started(*words: str, cwd: Path = ROOT) -> tuple[subprocess.Popen[str], str]:
-    """Starts a `muster serve`; returns the process and its ready line."""
+    """Starts `muster serve`, and returns the process and its ready line."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cli.main", "serve", *words],
         cwd=cwd,
@@ -286,7 +285,7 @@ def started(*words: str, cwd: Path = ROOT) -> tuple[subprocess.Popen[str], str]:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """Stops the process cleanly and returns its remaining output."""
+    """Stops the process cleanly and returns its output after the ready line."""
     process.terminate()
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 0, output
@@ -395,7 +394,7 @@ HEAVY = (
     "pydantic_core",
     "re2",
 )
-"""Modules whose import takes long and that the broker does not need before it listens."""
+"""Modules that take long to import and that the broker does not need before it listens."""
 OF_A_CLUSTER = (
     "broker.cluster",
     "broker.quotas.replication_quota",
@@ -411,11 +410,8 @@ MODULES_MAX = 640
 """The maximum number of Muster modules that are loaded before the broker listens. Each module takes
 0.1 ms."""
 COMPILED_MAX = 1042
-"""The maximum number of code strings that are compiled before the broker listens, each in 0.02 to
-0.2 ms.
-
-Examples are the methods of a `dataclass` and the types of a `NamedTuple`.
-"""
+"""The maximum number of strings that are compiled as code before the broker listens. Dataclasses
+compile such strings. Each takes 0.02 to 0.2 ms."""
 UNTIL_IT_LISTENS = """
 import json, os, sys
 compiled = 0
@@ -437,9 +433,11 @@ main()
 """
 
 
-def test_start_imports_and_compiles_few_modules_before_it_listens(tmp_path: Path) -> None:
-    """The test compares counts, not durations, because counts do not depend on the load of the
-    machine."""
+def test_start_imports_few_modules_and_compiles_few_strings_before_it_listens(
+    tmp_path: Path,
+) -> None:
+    """The test counts modules and does not measure time, because the time depends on the load of
+    the machine."""
     command = [sys.executable, "-c", UNTIL_IT_LISTENS, str(tmp_path / "d")]
     compiled, *modules = json.loads(subprocess.check_output(command, cwd=ROOT, timeout=60))
     there = {".".join(name.split(".")[:n]) for name in modules for n in (1, 2, 3)}

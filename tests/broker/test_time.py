@@ -1,4 +1,4 @@
-"""The ids, threads and timeouts of `Time`. loop/test_pauses.py tests its clocks."""
+"""The ids, threads and timeouts of `Time`. The tests of its clocks are in loop/test_pauses.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_fresh_id_returns_a_random_uuid() -> None:
     assert {(each.version, each.variant) for each in uuids} == {(4, "specified in RFC 4122")}
 
 
-def test_thread_map_returns_results_in_order_or_raises_the_first_failure() -> None:
+def test_map_over_threads_returns_results_in_order_or_raises_the_first_failure() -> None:
     def halved(number: int) -> int:
         if number % 2:
             raise ValueError(number)
@@ -49,7 +49,7 @@ async def test_number_of_threads_is_bounded_and_stop_cancels_queued_work() -> No
         await waiting
 
 
-async def test_within_raises_timeout_error_when_the_timeout_expires() -> None:
+async def test_method_within_raises_timeout_error_when_the_timeout_expires() -> None:
     time = Time()
     with pytest.raises(TimeoutError):
         async with time.within(0.001):

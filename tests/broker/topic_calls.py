@@ -1,4 +1,4 @@
-"""Requests about topics and records, with default values for most fields."""
+"""Helpers that send requests about topics and records, with default values for most fields."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ CREATE_TOPICS_MAX = 7
 def create_topic(
     wire: Wire, name: str, partitions: int = 1, version: int = CREATE_TOPICS_MAX, **fields: Any
 ) -> dict[str, Any]:
-    """Creates one topic and returns its entry in the response."""
     return create_topics(wire, [topic(name, partitions, **fields)], version)[0]
 
 
 def create_topics(
     wire: Wire, topics: list[dict[str, Any]], version: int = CREATE_TOPICS_MAX, **fields: Any
 ) -> list[dict[str, Any]]:
-    """Creates topics and returns the entries of the response."""
     answer = wire.call("CreateTopics", version, {"topics": topics, "timeout_ms": 10_000, **fields})
     entries: list[dict[str, Any]] = answer["topics"]
     return entries
@@ -50,7 +48,7 @@ def produce(
     topic_id: bytes = bytes(16),
     transactional_id: str | None = None,
 ) -> dict[str, Any]:
-    """Produces to one partition and returns the response for the partition."""
+    """Produces to one partition and returns the partition's entry in the response."""
     answer = wire.call(
         "Produce",
         version,
@@ -128,7 +126,7 @@ def fetch_request(
 def fetch(
     wire: Wire, name: str, offset: int = 0, version: int = 12, **fields: Any
 ) -> dict[str, Any]:
-    """Fetches one partition and returns the response for the partition."""
+    """Fetches one partition and returns the partition's entry in the response."""
     answer = wire.call("Fetch", version, fetch_request(name, offset, **fields))
     entry: dict[str, Any] = answer["responses"][0]["partitions"][0]
     return entry
@@ -143,7 +141,7 @@ def list_offset(
     isolation_level: int = 0,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Sends ListOffsets for one partition and returns the response for the partition."""
+    """Sends ListOffsets for one partition and returns the partition's entry in the response."""
     wanted = {"partition_index": partition, "timestamp": timestamp, **fields}
     answer = wire.call(
         "ListOffsets",
@@ -159,7 +157,6 @@ def list_offset(
 
 
 def metadata(wire: Wire, *names: str, version: int = 12, create: bool = True) -> dict[str, Any]:
-    """Sends Metadata for topics by name and returns the response."""
     return wire.call(
         "Metadata",
         version,
@@ -175,7 +172,7 @@ def topic_id(wire: Wire, name: str) -> bytes:
 
 
 def commit(wire: Wire, offset: int) -> int:
-    """Commits ``offset`` of t-0 for group g and returns the error code."""
+    """Commits ``offset`` for group g in partition t-0 and returns the error code."""
     partition = {"partition_index": 0, "committed_offset": offset}
     topics = [{"name": "t", "partitions": [partition]}]
     answer = wire.call("OffsetCommit", 8, {"group_id": "g", "topics": topics})
@@ -184,8 +181,8 @@ def commit(wire: Wire, offset: int) -> int:
 
 
 def committed(wire: Wire) -> int:
-    """Returns the committed offset of group g for t-0, or a number below -1000 if the group has an
-    error."""
+    """Returns the committed offset of group g in t-0. If the group has an error, returns -1000
+    minus the error code."""
     topics = [{"name": "t", "partition_indexes": [0]}]
     answer = wire.call("OffsetFetch", 7, {"group_id": "g", "topics": topics})
     offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]

@@ -1,7 +1,5 @@
-"""Known sequences of transactional requests for tests of metrics, the web page and the journal.
-
-The calls reach the coordinator directly, without a connection.
-"""
+"""Known sequences of transactions for tests of metrics, the web page and the journal. The calls
+reach the coordinator without a connection."""
 
 from __future__ import annotations
 
@@ -27,8 +25,6 @@ async def ask(seen: Seen, call: Callable[[Taker], Any]) -> Any:
 
 
 class Producer:
-    """A transactional producer."""
-
     def __init__(
         self, seen: Seen, name: str, client: Client = APP, timeout_ms: int = 60_000
     ) -> None:
@@ -40,7 +36,8 @@ class Producer:
         self._sequences: dict[tuple[Partition, int], int] = {}
 
     async def init(self) -> int:
-        """Sends InitProducerId, adopts the producer id and epoch, and returns the error code."""
+        """Sends InitProducerId and returns the error code. Stores the returned producer id and
+        epoch."""
         reply = await ask(
             self.seen,
             lambda ticket: InitProducerId(ticket, self.name, self.timeout_ms, -1, -1, self.client),
@@ -50,7 +47,6 @@ class Producer:
         return error
 
     async def add(self, topic: str, *partitions: int, group: str = "") -> int:
-        """Adds partitions to the transaction and returns the error code."""
         whose = self.name, self.id, self.epoch
         error: int = await ask(
             self.seen,
@@ -61,12 +57,11 @@ class Producer:
         return error
 
     async def write(self, topic: str, partition: int = 0, records: int = 3) -> None:
-        """Adds a partition to the transaction and appends records to the partition."""
         assert await self.add(topic, partition) == 0
         await self.hang(topic, partition, records)
 
     async def hang(self, topic: str, partition: int = 0, records: int = 3) -> None:
-        """Appends records to a partition that was not added to the transaction, as a late batch did
+        """Appends records to a partition that is not in the transaction, as a late batch could
         before KIP-890."""
         there = partition_of(self.seen.broker, topic, partition)
         sequence = self._sequences.get((there, self.epoch), 0)

@@ -1,4 +1,4 @@
-"""A transactional producer that uses the request versions of transaction version 1 or 2."""
+"""A transactional producer that sends the request versions of transaction version 1 or 2."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.wire import Wire, batch
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
-"""PRODUCE, TXN_OFFSET_COMMIT and END_TXN contain, by transaction version, the highest API version
-that a client sends."""
+"""For each transaction version, the highest version of EndTxn that a client sends. PRODUCE and
+TXN_OFFSET_COMMIT are like END_TXN."""
 
 
 def initialized(
     wire: Wire, transactional_id: str, rules: int = 2, timeout_ms: int = 60_000
 ) -> TransactionalProducer:
-    """Returns a producer with a producer id and epoch. The previous producer of the transactional
-    id is fenced."""
+    """Returns a producer that has a producer id and epoch. Fences the previous producer of the
+    transactional id."""
     producer = TransactionalProducer(wire, transactional_id, rules, timeout_ms)
     until(f"{transactional_id} gets its producer id", lambda: producer.init() == NONE)
     return producer
@@ -44,7 +44,7 @@ class TransactionalProducer:
     wire: Wire
     transactional_id: str
     rules: int = 2
-    """The transaction version, 1 or 2."""
+    """The transaction version: 1 or 2."""
     timeout_ms: int = 60_000
     producer_id: int = -1
     epoch: int = -1
@@ -53,11 +53,10 @@ class TransactionalProducer:
 
     @property
     def pair(self) -> calls.Pair:
-        """Returns the producer id and epoch."""
         return self.producer_id, self.epoch
 
     def init(self, version: int = 4, **fields: Any) -> int:
-        """Sends InitProducerId and returns the error code. If it is 0, the producer adopts the id
+        """Sends InitProducerId and returns the error code. After success, adopts the producer id
         and epoch of the response."""
         answer = calls.init_once(
             self.wire, self.transactional_id, version, timeout_ms=self.timeout_ms, **fields
@@ -70,18 +69,15 @@ class TransactionalProducer:
         return code
 
     def adopt(self, producer_id: int, epoch: int) -> None:
-        """Adopts a producer id and epoch. If they differ from the current ones, sequence numbers
-        restart at 0."""
+        """Stores a producer id and epoch. If one of them changes, the sequence numbers start at 0
+        again."""
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.sequences.clear()
         self.producer_id, self.epoch = producer_id, epoch
 
     def add(self, topics: Mapping[str, Sequence[int]], version: int = 3) -> int:
-        """Sends AddPartitionsToTxn as a client and returns the highest error code.
-
-        Repeats the request as long as the response is CONCURRENT_TRANSACTIONS, because the previous
-        transaction is still being completed.
-        """
+        """Sends AddPartitionsToTxn as a client and returns the highest error code. Repeats the
+        request while it returns CONCURRENT_TRANSACTIONS."""
         codes: list[int] = []
 
         def added() -> bool:
@@ -95,11 +91,11 @@ class TransactionalProducer:
         return max(codes)
 
     def add_offsets(self, group_id: str, version: int = 3) -> int:
-        """Sends AddOffsetsToTxn and returns the error code."""
         return calls.add_offsets(self.wire, self.transactional_id, self.pair, group_id, version)
 
     def records(self, name: str, partition: int, *values: bytes, **fields: Any) -> bytes:
-        """Returns the next batch for a partition; ``fields`` replace fields of its header."""
+        """Returns the next batch for a partition. ``fields`` override fields of the batch
+        header."""
         return batch(
             *values,
             **{
@@ -121,7 +117,6 @@ class TransactionalProducer:
         topic_id: bytes = bytes(16),
         **fields: Any,
     ) -> dict[str, Any]:
-        """Returns a Produce request with these batches."""
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for (name, partition), data in parts.items():
             by_topic.setdefault(name, []).append({"index": partition, "records": data})
@@ -144,7 +139,7 @@ class TransactionalProducer:
         version: int | None = None,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Produces a batch in the transaction and returns the response for the partition."""
+        """Produces a batch in the transaction and returns the partition's entry in the response."""
         data = self.records(name, partition, *(values or (b"v",)), **fields)
         [entry] = self.produce_all({(name, partition): data}, version)
         if entry["error_code"] == NONE:
@@ -155,8 +150,8 @@ class TransactionalProducer:
     def produce_all(
         self, parts: Mapping[tuple[str, int], bytes], version: int | None = None, **fields: Any
     ) -> list[dict[str, Any]]:
-        """Sends one Produce request with these batches and returns the responses for the partitions
-        in order."""
+        """Sends one Produce request with the given batches and returns the response entries of the
+        partitions, in order."""
         version = PRODUCE[self.rules] if version is None else version
         answer = self.wire.call("Produce", version, self.ask_produce(parts, **fields))
         return [entry for topic in answer["responses"] for entry in topic["partition_responses"]]
@@ -168,7 +163,6 @@ class TransactionalProducer:
         version: int | None = None,
         **fields: Any,
     ) -> list[int]:
-        """Sends TxnOffsetCommit and returns the error codes of the partitions in order."""
         version = TXN_OFFSET_COMMIT[self.rules] if version is None else version
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for (name, partition), offset in offsets.items():
@@ -190,8 +184,8 @@ class TransactionalProducer:
         return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
 
     def end(self, commit: bool, version: int | None = None, **fields: Any) -> int:
-        """Sends EndTxn and returns the error code. Under TV2 the producer adopts the id and epoch
-        of the response."""
+        """Sends EndTxn and returns the error code. With transaction version 2, adopts the producer
+        id and epoch of the response."""
         version = END_TXN[self.rules] if version is None else version
         code, after = calls.end_once(
             self.wire, self.transactional_id, self.pair, commit, version, **fields
@@ -202,7 +196,6 @@ class TransactionalProducer:
 
 
 def last_stable_offset(wire: Wire, name: str, partition: int = 0) -> int:
-    """Returns the last stable offset, before which a read_committed consumer stops."""
     answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
     offset: int = answer["last_stable_offset"]
     return offset
@@ -219,11 +212,8 @@ def ended(wire: Wire, name: str, partition: int = 0) -> None:
 
 
 def committed_values(answer: Mapping[str, Any]) -> list[bytes]:
-    """Returns the values that Kafka's clients would return from a read_committed response.
-
-    For an aborted transaction, records of its producer are skipped from the first offset of the
-    transaction to the ABORT marker.
-    """
+    """Returns the values that a read_committed client returns to its application. Skips the records
+    of aborted transactions, up to their ABORT markers."""
     data = answer["records"] or b""
     begins = sorted(
         (entry["first_offset"], entry["producer_id"]) for entry in answer["aborted_transactions"]

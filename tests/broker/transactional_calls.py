@@ -1,4 +1,5 @@
-"""Requests of transactional producers, with default values for most fields."""
+"""Helpers that send the requests of transactional producers, with default values for most
+fields."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ PASSING = (
 )
 """Errors after which clients retry the request."""
 NOBODY = 1_000_000
-"""A producer id that is not assigned to a transactional id."""
+"""A producer id that is assigned to no transactional id."""
 GROUP, TRANSACTION = 0, 1
 """The key types of FindCoordinator."""
 
@@ -41,15 +42,16 @@ Pair = tuple[int, int]
 
 
 def fenced(version: int) -> int:
-    """Returns the error code of a fenced producer in this version (KIP-588)."""
+    """Returns the error code that this version of the request has for a fenced producer
+    (KIP-588)."""
     return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
 
 
 def wrong_producers(
     transactional_id: str, producer: Pair, version: int
 ) -> list[tuple[str, Pair, int]]:
-    """Returns producers that do not own the transactional id, with the error code for each, in the
-    order of the broker's checks."""
+    """Returns invalid combinations of transactional id and producer, each with its error code. They
+    are in the order in which the broker checks them."""
     pid, epoch = producer
     return [
         ("", (NOBODY, epoch - 1), INVALID_REQUEST),
@@ -77,7 +79,6 @@ def init_once(
     timeout_ms: int = 60_000,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Sends one InitProducerId and returns the response."""
     request = {
         "transactional_id": transactional_id,
         "transaction_timeout_ms": timeout_ms,
@@ -110,7 +111,7 @@ def begin(wire: Wire, transactional_id: str, **fields: Any) -> Pair:
 def add(
     wire: Wire, transactional_id: str, producer: Pair, topics: Topics, version: int = 3
 ) -> Codes:
-    """Sends AddPartitionsToTxn as a client; returns the error codes by topic and partition."""
+    """Sends AddPartitionsToTxn as a client and returns the error codes by topic and partition."""
     request = {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": producer[0],
@@ -122,7 +123,6 @@ def add(
 
 
 def added(wire: Wire, transactional_id: str, producer: Pair, topics: Topics) -> None:
-    """Sends AddPartitionsToTxn until it succeeds."""
 
     def answered() -> Codes | None:
         codes = add(wire, transactional_id, producer, topics)
@@ -134,7 +134,6 @@ def added(wire: Wire, transactional_id: str, producer: Pair, topics: Topics) -> 
 def transaction(
     transactional_id: str, producer: Pair, topics: Topics, *, verify_only: bool
 ) -> dict[str, Any]:
-    """Returns one transaction for an AddPartitionsToTxn request of a broker."""
     return {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -147,8 +146,8 @@ def transaction(
 def add_as_broker(
     wire: Wire, *transactions: dict[str, Any], version: int = 5
 ) -> list[tuple[str, Codes]]:
-    """Sends AddPartitionsToTxn as a broker; returns the id and the error codes of each
-    transaction."""
+    """Sends AddPartitionsToTxn as a broker. Returns the transactional id and the error codes of
+    each transaction."""
     answer = wire.call("AddPartitionsToTxn", version, {"transactions": list(transactions)})
     assert answer["error_code"] == NONE
     return [
@@ -158,7 +157,6 @@ def add_as_broker(
 
 
 def codes_of(results: list[dict[str, Any]]) -> Codes:
-    """Returns the error codes of an AddPartitionsToTxn response by topic and partition."""
     return {
         (result["name"], partition["partition_index"]): partition["partition_error_code"]
         for result in results
@@ -169,7 +167,6 @@ def codes_of(results: list[dict[str, Any]]) -> Codes:
 def add_offsets(
     wire: Wire, transactional_id: str, producer: Pair, group_id: str, version: int = 3
 ) -> int:
-    """Sends AddOffsetsToTxn and returns the error code."""
     request = {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -188,7 +185,7 @@ def end_once(
     version: int,
     **fields: Any,
 ) -> tuple[int, Pair]:
-    """Sends one EndTxn; returns the error code, and the producer id and epoch of the response."""
+    """Sends one EndTxn. Returns the error code, and the producer id and epoch from the response."""
     request = {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -203,7 +200,8 @@ def end_once(
 def end(
     wire: Wire, transactional_id: str, producer: Pair, committed: bool = True, version: int = 5
 ) -> tuple[int, Pair]:
-    """Sends EndTxn until the response has no retriable error; returns the result of `end_once`."""
+    """Sends EndTxn until the error is not retriable. Returns the error code, and the producer id
+    and epoch from the response."""
 
     def answered() -> tuple[int, Pair] | None:
         answer = end_once(wire, transactional_id, producer, committed, version)
@@ -222,7 +220,7 @@ def send(
     version: int = 11,
     *values: bytes,
 ) -> dict[str, Any]:
-    """Produces records in a transaction and returns the response for the partition."""
+    """Produces records in a transaction and returns the partition's entry in the response."""
     data = batch(
         *(values or (b"v",)),
         timestamp=int(time.time() * 1000),
@@ -235,15 +233,14 @@ def send(
 
 
 def hang(wire: Wire, transactional_id: str, topic: str, partition: int) -> None:
-    """Appends records to a partition that was not added to the transaction, as a late batch did
-    before KIP-890. Needs transaction.partition.verification.enable=false."""
+    """Appends records to a partition that is not in the transaction, as a late batch could before
+    KIP-890. Needs transaction.partition.verification.enable=false."""
     producer = begin(wire, transactional_id)
     entry = send(wire, transactional_id, producer, topic, partition, 0, 9, b"a", b"b")
     assert entry["error_code"] == NONE
 
 
 def describe(wire: Wire, *transactional_ids: str) -> list[dict[str, Any]]:
-    """Returns the entries of the DescribeTransactions response."""
     request = {"transactional_ids": list(transactional_ids)}
     found: list[dict[str, Any]] = wire.call("DescribeTransactions", 0, request)[
         "transaction_states"
@@ -252,14 +249,12 @@ def describe(wire: Wire, *transactional_ids: str) -> list[dict[str, Any]]:
 
 
 def state_of(wire: Wire, transactional_id: str) -> str:
-    """Returns the state of one transactional id."""
     (found,) = describe(wire, transactional_id)
     state: str = found["transaction_state"]
     return state
 
 
 def listed(wire: Wire, version: int = 2, **filters: Any) -> dict[str, Any]:
-    """Returns the response of ListTransactions."""
     request: Mapping[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
     return wire.call("ListTransactions", version, dict(request))
 

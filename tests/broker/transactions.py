@@ -1,5 +1,5 @@
-"""Transactions on a broker in the event loop of the test. Tests call the coordinator without a
-connection."""
+"""Helpers for transactions on a broker in the event loop of the test. They call the transaction
+coordinator without a connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLACES: Partitions = [(TOPIC, [0, 1, 2])]
 
 
 class Producer(NamedTuple):
-    """The transactional id of a client, with its producer id and epoch."""
+    """The transactional id, producer id and epoch of a producer."""
 
     transactional_id: str
     producer_id: int
@@ -39,7 +39,7 @@ class Producer(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A marker in the log of a partition."""
+    """A transaction marker in the log of a partition."""
 
     offset: int
     producer_id: int
@@ -49,7 +49,7 @@ class Ended(NamedTuple):
 
 
 async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
-    """Sends one call to the coordinator and returns the reply."""
+    """Sends one call to the transaction coordinator and returns the reply."""
     done = asyncio.get_running_loop().create_future()
     made = call(Taker(done.set_result))
     broker.transactions.submit(made.transactional_id, made)
@@ -67,7 +67,8 @@ async def served(broker: Broker) -> None:
 async def coordinating(
     directory: Path | str, settings: Mapping[str, str], **parts: Any
 ) -> AsyncIterator[Broker]:
-    """Yields a broker whose transaction coordinator is loaded, with a topic of three partitions."""
+    """Yields a broker that has a topic of three partitions and whose transaction coordinator is
+    loaded."""
     async with serving(directory, settings, **parts) as broker:
         await served(broker)
         if broker.registry.topic(TOPIC) is None:
@@ -76,8 +77,7 @@ async def coordinating(
 
 
 async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
-    """Sends InitProducerId, and repeats it as long as the previous transaction is being
-    completed."""
+    """Sends InitProducerId, and repeats it while the previous transaction is being completed."""
     while True:
         reply = await told(
             broker, lambda ticket: InitProducerId(ticket, transactional_id, timeout_ms, -1, -1)
@@ -92,7 +92,6 @@ async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 6
 async def added(
     broker: Broker, producer: Producer, partitions: Partitions = PLACES, rules: int = TV2
 ) -> int:
-    """Sends AddPartitions and returns the error code."""
     code: int = await told(
         broker, lambda ticket: AddPartitions(ticket, *producer, partitions, rules)
     )
@@ -100,7 +99,7 @@ async def added(
 
 
 async def ended(broker: Broker, producer: Producer, committed: bool, rules: int = TV2) -> Producer:
-    """Sends EndTxn; returns the producer with the id and epoch of the reply."""
+    """Sends EndTxn and returns the producer with the producer id and epoch of the reply."""
     reply = await told(broker, lambda ticket: EndTransaction(ticket, *producer, committed, rules))
     assert reply.error_code == NONE, reply
     if rules < TV2:
@@ -109,22 +108,21 @@ async def ended(broker: Broker, producer: Producer, committed: bool, rules: int 
 
 
 async def state_of(broker: Broker, transactional_id: str) -> str:
-    """Returns the state of a transactional id from a DescribeTransactions reply."""
     reply = await told(broker, lambda ticket: DescribeTransaction(ticket, transactional_id))
     state: str = reply.state
     return state
 
 
 def state_now(broker: Broker, transactional_id: str) -> str:
-    """Returns the state of a transactional id directly from its active shard; "" for an unknown
-    id."""
+    """Returns the state of a transactional id from the active shard, or "" if the id is unknown."""
     view = broker.transactions.view_of(transactional_id)
     found = None if view is None else view.get(transactional_id)
     return "" if found is None else str(found.value.state.wire_name)
 
 
 def append(broker: Broker, producer: Producer, partition: int, topic: str = TOPIC) -> None:
-    """Appends transactional records to a partition without a verification."""
+    """Appends transactional records directly to a partition, without verification of the
+    transaction."""
     now_ms = broker.time.now().wall_ms
     data = batch(
         b"value",
@@ -140,14 +138,12 @@ def append(broker: Broker, producer: Producer, partition: int, topic: str = TOPI
 
 
 def markers(broker: Broker, partition: int, topic: str = TOPIC) -> list[Ended]:
-    """Returns the markers of a partition, in order of offset."""
     found = broker.logs.get(topic, partition)
     assert found is not None
     return markers_of(found.log)
 
 
 def markers_of(log: PartitionLog) -> list[Ended]:
-    """Returns the markers of a log, in order of offset."""
     result = []
     for data, header in log.scan():
         if not header.is_control:
@@ -168,7 +164,6 @@ def markers_of(log: PartitionLog) -> list[Ended]:
 
 
 def state_partition(broker: Broker, transactional_id: str) -> Any:
-    """Returns the partition of ``__transaction_state`` that stores a transactional id."""
     hosted = broker.transactions.hosted_for(transactional_id)
     assert hosted is not None
     assert hosted.log.topic == TRANSACTION_TOPIC

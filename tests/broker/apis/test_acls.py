@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls and DeleteAcls follow Kafka's rules in every version."""
+"""Tests that DescribeAcls, CreateAcls and DeleteAcls follow Kafka's rules in every version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def admin(secured: Broker) -> Iterator[Wire]:
-    """Yields a connection to the broker after it has deleted all ACLs."""
+    """Yields a connection to the broker, from which all ACLs have been deleted."""
     with Wire(secured.port) as connection:
         delete(connection, wanted())
         yield connection
@@ -136,7 +136,9 @@ def test_acl_is_created_described_and_deleted_in_every_version(
     assert json.loads((secured.data / "acls.json").read_text())["acls"] == []
 
 
-def test_match_filter_finds_covering_acls_any_filter_only_equal_names(admin: Wire) -> None:
+def test_match_filter_finds_all_acls_that_apply_and_any_filter_acls_of_equal_name(
+    admin: Wire,
+) -> None:
     create(
         admin,
         entry("t1"),
@@ -281,7 +283,7 @@ async def test_describe_acls_uses_slices_when_one_pattern_has_many_acls(tmp_path
         assert len(turns) >= 5
 
 
-async def test_delete_filter_is_refused_when_total_matches_exceed_the_limit(
+async def test_delete_acls_refuses_a_filter_that_makes_the_total_matches_exceed_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delete_acls, "MATCHES_MAX", 5)

@@ -1,5 +1,5 @@
-"""A Produce request adds its partitions to the transaction through the coordinator, with retries
-and error codes per version."""
+"""Tests that Produce adds its partitions to the transaction through the coordinator, with retries
+and with error codes for each version."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def test_produce_maps_coordinator_errors_to_codes_of_its_version(
 
 
 class Coordinator:
-    """A fake coordinator that answers AddPartitions with the given codes in order and repeats the
-    last code."""
+    """A fake coordinator that answers AddPartitions with the given codes in order, and then repeats
+    the last code."""
 
     def __init__(self, time: MockTime, codes: Sequence[int]) -> None:
         self.codes = list(codes)
@@ -202,7 +202,9 @@ def test_add_partitions_returns_coordinator_error_when_shard_is_inactive(
 async def test_tv1_produce_to_unadded_partition_succeeds_without_verification(
     tmp_path: Path, verified: bool
 ) -> None:
-    """Partitions of TV2 clients are added both with and without verification."""
+    """With transaction.partition.verification.enable=true, the TV1 client gets
+    TRANSACTION_ABORTABLE. A TV2 client succeeds in both cases, because Produce adds its partition.
+    """
     settings = {"transaction.partition.verification.enable": str(verified).lower()}
 
     def work(wire: Wire) -> tuple[int, int]:
@@ -239,8 +241,8 @@ async def test_concurrent_produces_of_one_transactional_id_all_succeed(tmp_path:
 async def test_produce_waits_until_an_earlier_produce_has_added_its_partition(
     tmp_path: Path,
 ) -> None:
-    """A producer may have five requests in flight. Later requests find that the first request has
-    already added the partition."""
+    """A producer may have five requests in flight. Its later requests need the partition that the
+    first request adds."""
 
     def work(wire: Wire) -> list[tuple[int, int]]:
         create_topic(wire, "t", 1)
@@ -257,9 +259,9 @@ async def test_produce_waits_until_an_earlier_produce_has_added_its_partition(
         assert await asked(broker, work) == [(NONE, offset) for offset in range(5)]
 
 
-async def test_only_refused_requests_count_as_verification_failures(tmp_path: Path) -> None:
-    """Before the broker adds a partition, it checks whether the transaction has the partition.
-    This check does not count as a verification."""
+async def test_only_refused_writes_count_as_partition_verification_failures(tmp_path: Path) -> None:
+    """For a TV2 client, the broker checks whether the transaction already has the partition, and
+    then adds it. This check does not count as a failed verification."""
 
     def work(wire: Wire) -> None:
         create_topic(wire, "t", 2)
@@ -286,11 +288,8 @@ async def test_batch_is_appended_after_its_add_partitions_record_is_stable(
     tmp_path: Path,
 ) -> None:
     """A producer that lost its connection sends its records again while its first request waits for
-    a slow disk.
-
-    If the power failed before the AddPartitions record is stable, no coordinator would end the
-    transaction of the batch.
-    """
+    a slow disk. If the batch were appended and the power failed before the AddPartitions record is
+    stable, no coordinator would end the transaction of the batch."""
     fs = SlowFiles(TRANSACTION_TOPIC)
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
     never = str(2**63 - 1)

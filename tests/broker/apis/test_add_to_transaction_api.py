@@ -1,7 +1,5 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn in every version, and the order of their checks.
-
-The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka).
-"""
+"""Tests AddPartitionsToTxn and AddOffsetsToTxn in every version, and the order of their checks. The
+tests also pass on Apache Kafka 4.3.1 (BROKER=kafka)."""
 
 from __future__ import annotations
 
@@ -49,8 +47,8 @@ OF_OFFSETS = range(5)
 
 @pytest.fixture
 def producer(wire: Wire, name: str) -> Pair:
-    """Initializes the transactional id ``name`` twice and returns the producer id and the epoch of
-    the second response; creates topic ``name`` with three partitions."""
+    """Initializes the transactional id ``name`` twice, and returns the producer id and the epoch of
+    the second response. Creates the topic ``name`` with three partitions."""
     create_led(wire, name, 3)
     begin(wire, name)
     return begin(wire, name)
@@ -100,7 +98,7 @@ def test_add_partitions_adds_no_partition_when_one_is_invalid(
 @pytest.mark.parametrize(
     "topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"]
 )
-def test_add_partitions_of_a_client_refuses_internal_topics(
+def test_add_partitions_request_of_a_client_is_refused_for_internal_topics(
     wire: Wire, name: str, producer: Pair, version: int, topic: str
 ) -> None:
     """The request is refused whether or not the internal topic and the partition exist."""
@@ -133,7 +131,7 @@ def test_add_partitions_begins_a_transaction_when_its_list_is_empty(
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_add_partitions_of_a_broker_handles_several_transactions(
+def test_add_partitions_request_of_a_broker_may_contain_several_transactions(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     other = f"{name}-other"
@@ -176,7 +174,7 @@ def test_add_partitions_of_a_broker_handles_several_transactions(
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_add_partitions_of_a_broker_accepts_internal_topics(
+def test_add_partitions_request_of_a_broker_may_contain_internal_topics(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     find(wire, name, GROUP)  # creates the offsets topic

@@ -1,5 +1,5 @@
-"""Administrative APIs: log directories, producers, leader epochs, leader elections, reassignments
-and lists."""
+"""Tests administrative APIs: log directories, producers, leader epochs, leader elections,
+reassignments and lists."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_describe_producers_of_unknown_or_invalid_topic_is_an_error(
 def end_of_epoch(
     wire: Wire, name: str, epoch: int, version: int = 4, current: int = -1, partition: int = 0
 ) -> tuple[int, int, int]:
-    """Sends OffsetForLeaderEpoch and returns error code, leader epoch and end offset."""
+    """Sends OffsetForLeaderEpoch. Returns the error code, the leader epoch and the end offset."""
     wanted = {"partition": partition, "leader_epoch": epoch, "current_leader_epoch": current}
     request = {"replica_id": -1, "topics": [{"topic": name, "partitions": [wanted]}]}
     (topic,) = wire.call("OffsetForLeaderEpoch", version, request)["topics"]
@@ -195,7 +195,9 @@ def test_elect_leaders_returns_not_needed_on_a_standalone_broker(
     )
 
 
-def test_elect_leaders_of_all_is_empty_and_unknown_type_is_refused(wire: Wire) -> None:
+def test_elect_leaders_returns_no_results_for_all_partitions_and_refuses_unknown_types(
+    wire: Wire,
+) -> None:
     everything = {"election_type": 0, "topic_partitions": None}
 
     answer = wire.call("ElectLeaders", 2, everything)
@@ -217,7 +219,6 @@ def test_list_reassignments_is_empty_on_a_standalone_broker(wire: Wire, name: st
 def test_reassignment_to_another_broker_is_refused_on_a_standalone_broker(
     wire: Wire, name: str, version: int, may_change_factor: bool
 ) -> None:
-    """The error codes equal those of Apache Kafka 4.3.1."""
     create_topic(wire, name)
     (ours,) = [broker["node_id"] for broker in metadata(wire, name)["brokers"]]
     asked = [
@@ -267,7 +268,7 @@ def test_alter_replica_log_dirs_accepts_only_the_brokers_own_directory(
 
 
 def pages(wire: Wire, names: list[str], limit: int) -> list[tuple[str, list[int]]]:
-    """Returns the topics and partitions of each page, in order."""
+    """Returns the topics and partitions of each page of DescribeTopicPartitions, in order."""
     told = []
     cursor = None
     while True:

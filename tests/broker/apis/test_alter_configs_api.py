@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs in every version, with every operation and every
+"""Tests AlterConfigs and IncrementalAlterConfigs in every version, with every operation and every
 refusal."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EVERY_BROKER = ""
 
 @pytest.fixture
 def changed(wire: Wire) -> Iterator[Wire]:
-    """Yields a connection to the shared broker and deletes the dynamic settings after the test."""
+    """Yields a connection to the shared broker. Deletes the dynamic settings after the test."""
     yield wire
     for name in ("1", EVERY_BROKER):
         assert replace(wire, name, {}, kind=BROKER) == (NONE, None)
@@ -299,7 +299,7 @@ def test_invalid_value_of_a_broker_setting_is_refused(
     assert sentence in (message or "")
 
 
-def test_broker_default_is_refused_when_it_makes_topic_settings_invalid(
+def test_broker_setting_is_refused_when_it_makes_settings_of_a_topic_invalid(
     changed: Wire, name: str
 ) -> None:
     create_topic(changed, name, configs={"max.compaction.lag.ms": "5000"})
@@ -368,8 +368,10 @@ def test_stored_setting_that_contradicts_the_file_is_ignored_and_logged(
 
 
 @pytest.mark.parametrize("resource", ["1", EVERY_BROKER])
-def test_unsupported_throttles_can_be_deleted_but_not_set(wire: Wire, resource: str) -> None:
-    """``kafka-reassign-partitions --verify`` deletes these throttles even if they are not set."""
+def test_unsupported_throttle_settings_can_be_deleted_but_not_set(
+    wire: Wire, resource: str
+) -> None:
+    """``kafka-reassign-partitions --verify`` deletes these settings even if they are not set."""
     throttle = "replica.alter.log.dirs.io.max.bytes.per.second"
 
     assert alter(wire, resource, (throttle, DELETE, None), kind=BROKER) == (NONE, None)

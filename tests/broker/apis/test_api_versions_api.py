@@ -1,4 +1,4 @@
-"""ApiVersions v5 names the cluster and the node that the client means (KIP-1242)."""
+"""Tests that ApiVersions v5 refuses a client that addresses another cluster or node (KIP-1242)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANY = -1
 def test_api_versions_v5_refuses_a_client_of_another_cluster_or_node(
     wire: Wire, cluster_id: str | None, node: int, error_code: int
 ) -> None:
-    """``node`` counts from this broker's id. Kafka 4.4.0 returns the same error codes."""
+    """``node`` is added to this broker's id. Kafka 4.4.0 returns the same error codes."""
     cluster = wire.call("DescribeCluster", 1)
     node_id = ANY if node == ANY else cluster["brokers"][0]["broker_id"] + node
     named = {"cluster_id": cluster["cluster_id"] if cluster_id == OURS else cluster_id}

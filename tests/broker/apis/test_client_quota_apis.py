@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas refuse the same requests as Kafka."""
+"""Tests that DescribeClientQuotas and AlterClientQuotas refuse the same requests as Kafka."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_removal_of_an_unknown_quota_key_succeeds(tmp_path: Path) -> None:
         await asked(broker, work)
 
 
-async def test_duplicate_quota_entity_is_refused_and_host_name_of_ip_is_resolved(
+async def test_alter_quotas_refuses_duplicate_entities_and_resolves_host_names(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:
@@ -174,8 +174,8 @@ async def test_quota_changes_are_reported_to_the_audit_log(
 
 
 async def test_refused_quotas_do_not_create_reference_cycles(tmp_path: Path) -> None:
-    """Objects in reference cycles stay in memory until a collection of the whole heap, which runs
-    rarely."""
+    """Objects in reference cycles stay in memory until Python collects the whole heap, which
+    happens rarely."""
 
     def work(wire: Wire) -> None:
         entry = {"entity": [{"entity_type": "group", "entity_name": "g"}], "ops": []}

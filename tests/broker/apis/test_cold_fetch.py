@@ -1,4 +1,5 @@
-"""A Fetch that reads from disk, or reads many partitions, does not delay other clients."""
+"""Tests that a Fetch that reads from disk, or reads many partitions, does not delay other
+clients."""
 
 from __future__ import annotations
 
@@ -30,8 +31,11 @@ DATA = "/data"
 def fetching(
     partitions: int | list[tuple[int, int]] = 1, session: tuple[int, int] = (0, -1), **fields: Any
 ) -> dict[str, Any]:
-    """Returns a Fetch request for the topic orders. ``partitions`` is a number of partitions, which
-    are read from offset 0, or a list of pairs (partition, offset)."""
+    """Returns a Fetch request for the topic orders.
+
+    ``partitions`` is a number of partitions, which are read from offset 0, or a list of pairs
+    (partition, offset).
+    """
     places = [(p, 0) for p in range(partitions)] if isinstance(partitions, int) else partitions
     wanted = [
         {"partition": p, "fetch_offset": offset, "partition_max_bytes": 1_000_000}
@@ -109,7 +113,7 @@ async def test_fetch_reads_a_sealed_segment_whose_index_is_on_disk() -> None:
         fs.disk = None
 
 
-async def test_fetch_returns_unknown_topic_when_deleted_during_the_disk_read() -> None:
+async def test_fetch_returns_unknown_topic_when_topic_is_deleted_during_disk_read() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -253,7 +257,7 @@ async def test_long_poll_over_many_partitions_ends_at_the_first_record(
         client.close()
 
 
-async def test_compressed_records_are_converted_for_old_clients() -> None:
+async def test_fetch_v1_gets_compressed_records_in_the_old_message_format() -> None:
     async with serving(DATA, fs=SimulatedFiles()) as broker:
         await fill(broker, compression=GZIP)
 

@@ -1,5 +1,5 @@
-"""ConsumerGroupHeartbeat, ConsumerGroupDescribe, and the responses of other APIs for consumer
-groups of KIP-848."""
+"""Tests ConsumerGroupHeartbeat and ConsumerGroupDescribe, and the responses of other APIs for
+consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 class Member:
-    """A member of group g with a separate connection."""
+    """A member of group g with its own connection."""
 
     def __init__(self, wire: Wire, member_id: str = "", version: int = 1) -> None:
         self.wire = wire
@@ -66,13 +66,13 @@ def create(wire: Wire, name: str, partitions: int) -> None:
 
 
 def owned(reply: dict[str, Any]) -> list[int]:
-    """Returns the numbers of the assigned partitions of all topics in a response."""
+    """Returns the numbers of all partitions that a response assigns."""
     given = reply["assignment"]["topic_partitions"]
     return sorted(each for topic in given for each in topic["partitions"])
 
 
 def assigned(reply: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns a response that has an assignment, otherwise None."""
+    """Returns the response if it has an assignment, otherwise None."""
     return reply if reply["assignment"] is not None else None
 
 
@@ -325,7 +325,9 @@ async def test_invalid_group_setting_is_refused(
     await on_broker(tmp_path, work)
 
 
-async def test_consumer_group_describe_yields_for_each_unknown_group(tmp_path: Path) -> None:
+async def test_consumer_group_describe_yields_to_the_loop_after_each_unknown_group(
+    tmp_path: Path,
+) -> None:
     groups = [f"group-{number}" for number in range(50)]
     async with serving(tmp_path, {"offsets.topic.num.partitions": "1"}) as broker:
         await asked(

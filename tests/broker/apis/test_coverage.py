@@ -39,7 +39,7 @@ def test_each_module_directly_in_broker_apis_defines_an_api() -> None:
     assert [path.name for path in modules if "\nSERVED = " not in path.read_text()] == []
 
 
-def test_served_versions_are_defined_by_the_protocol() -> None:
+def test_each_version_in_the_api_table_is_defined_by_the_protocol() -> None:
     for row in SERVED.values():
         assert row.min_version in row.api.versions
         assert row.max_version in row.api.versions
@@ -65,8 +65,8 @@ async def test_api_versions_returns_the_api_table_in_every_version(tmp_path: Pat
 async def test_api_versions_returns_the_level_of_transaction_version(
     tmp_path: Path, level: int, version: int
 ) -> None:
-    """Kafka 4.3.1 returned the same in a test with versions 3 and 4: only clients of version 4 get
-    supported features with minimum 0 (KAFKA-17011), and the finalized features omit level 0."""
+    """Kafka 4.3.1 returned the same for versions 3 and 4. Only clients of version 4 get supported
+    features with minimum 0 (KAFKA-17011). The finalized features omit level 0."""
     async with EdgeBroker(tmp_path) as broker:
         broker.registry.features = Features(7, {"transaction.version": level})
         client = await broker.client()
@@ -102,7 +102,6 @@ async def test_configured_transaction_version_is_finalized_in_api_versions(tmp_p
 
 
 async def test_invalid_client_software_name_is_refused(tmp_path: Path) -> None:
-    """The error is INVALID_REQUEST, as KIP-511 defines."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         for name, version, code in (

@@ -1,5 +1,5 @@
-"""DeleteRecords raises the log start offset immediately, and the new log start offset survives a
-crash."""
+"""Tests that DeleteRecords raises the log start offset immediately, and that the new log start
+offset survives a crash."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HIGH_WATERMARK = -1
 def delete_records(
     wire: Wire, name: str, offset: int, partition: int = 0, version: int = 2
 ) -> tuple[int, int]:
-    """Sends DeleteRecords for one partition; returns error code and low watermark."""
+    """Sends DeleteRecords for one partition. Returns the error code and the low watermark."""
     wanted = {"partition_index": partition, "offset": offset}
     topic = {"name": name, "partitions": [wanted]}
     answer = wire.call("DeleteRecords", version, {"topics": [topic], "timeout_ms": 1000})
@@ -52,7 +52,7 @@ def test_delete_records_raises_the_log_start_offset_in_every_version(
     assert (there["log_start_offset"], values_of(there["records"])) == (3, [b"3", b"4"])
 
 
-def test_log_start_offset_can_be_within_a_batch_and_never_decreases(wire: Wire, name: str) -> None:
+def test_delete_records_moves_log_start_into_a_batch_but_never_back(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"a", b"b", b"c"))
 

@@ -19,7 +19,7 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
-"""The bit field of all operations that an ACL on a cluster can allow."""
+"""The bits of all operations that an ACL on a cluster can allow."""
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 TOPIC_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5

@@ -1,7 +1,5 @@
-"""DescribeProducers returns the open transaction of each producer of a partition.
-
-The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka).
-"""
+"""Tests that DescribeProducers returns the open transaction of each producer of a partition. The
+tests also pass on Apache Kafka 4.3.1 (BROKER=kafka)."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ def described(wire: Wire, topic: str, *partitions: int) -> list[dict[str, Any]]:
 
 
 def only(wire: Wire, topic: str) -> dict[str, Any]:
-    """Returns the only producer of partition 0; fails if the partition has another number of
+    """Returns the only producer of partition 0. Fails if the partition has another number of
     producers."""
     (partition,) = described(wire, topic, 0)
     (producer,) = partition["active_producers"]

@@ -1,7 +1,7 @@
-"""The checks and effects of EndTxn in every version.
+"""Tests the checks and effects of EndTxn in every version.
 
-The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), with one exception: an EndTxn COMMIT with
-the old epoch after an ABORT gets another error code there.
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka). Only the error code of an EndTxn COMMIT
+with the old epoch after an ABORT differs.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ LAST_EPOCH = 32_766
 
 @pytest.fixture
 def producer(wire: Wire, name: str) -> Pair:
-    """Returns the producer id and second epoch of the transactional id ``name``, and creates topic
-    ``name``."""
+    """Creates the topic ``name``. Initializes the transactional id ``name`` twice, and returns the
+    producer id and the epoch of the second response."""
     create_led(wire, name)
     begin(wire, name)
     return begin(wire, name)
 
 
 def until_complete(wire: Wire, name: str) -> str:
-    """Waits until the transaction is complete, and returns its state."""
+    """Waits until the transaction is complete. Returns its state."""
     until("it is complete", lambda: state_of(wire, name).startswith("Complete"))
     return state_of(wire, name)
 
@@ -199,7 +199,9 @@ def test_end_txn_commits_or_aborts_records_in_every_version(
 
 @pytest.mark.proves("transactions 12")
 @pytest.mark.campaign
-def test_commit_at_the_maximum_epoch_returns_a_new_producer_id(wire: Wire, name: str) -> None:
+def test_end_txn_commit_at_the_maximum_epoch_returns_a_new_producer_id(
+    wire: Wire, name: str
+) -> None:
     create_led(wire, name)
     pid, epoch = begin(wire, name)
     raising = {"transactional_id": name, "transaction_timeout_ms": 60_000}
@@ -225,7 +227,6 @@ def test_commit_at_the_maximum_epoch_returns_a_new_producer_id(wire: Wire, name:
 
 
 def producers(wire: Wire, topic: str) -> dict[int, int]:
-    """Returns the epoch of each producer of partition 0."""
     asked = {"topics": [{"name": topic, "partition_indexes": [0]}]}
     (found,) = wire.call("DescribeProducers", 0, asked)["topics"][0]["partitions"]
     return {each["producer_id"]: each["producer_epoch"] for each in found["active_producers"]}

@@ -1,4 +1,4 @@
-"""Fetch in every version: its fields, its bounds, and its waiting time."""
+"""Tests Fetch in every version: its fields, its limits, and its waiting time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ VERSIONS = range(19)
 
 
 def values_in(version: int, records: bytes) -> list[bytes | None]:
-    """Returns the values of the records in a Fetch response of ``version``."""
     if version >= 4:
         return values_of(records)
     magic = 0 if version < 2 else 1
@@ -139,7 +138,7 @@ def test_fetch_returns_the_whole_first_batch_when_it_exceeds_max_bytes(
         assert len(values_in(version, answer["records"])) == 1
 
 
-def test_fetch_returns_no_records_of_later_partitions_above_max_bytes(
+def test_fetch_returns_no_records_of_a_second_partition_beyond_max_bytes(
     wire: Wire, name: str
 ) -> None:
     create_topic(wire, name, 2)
@@ -204,7 +203,7 @@ def test_fetch_from_version_4_returns_zstd_batches_as_stored(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_fetch_below_version_4_refuses_zstd_and_reads_records_before_it(
+def test_fetch_below_version_4_returns_records_before_a_zstd_batch_but_refuses_the_batch(
     old_client_broker: Broker, name: str, version: int
 ) -> None:
     with Wire(old_client_broker.port) as wire:
@@ -323,7 +322,7 @@ def test_waiting_fetch_is_answered_when_a_new_segment_is_created(
     assert len(values_of(answer["responses"][0]["partitions"][0]["records"])) == 1
 
 
-def test_later_requests_of_a_connection_wait_for_a_waiting_fetch(
+def test_later_requests_of_a_connection_are_answered_after_its_waiting_fetch(
     wire: Wire, broker: Broker, name: str
 ) -> None:
     create_topic(wire, name)

@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets with read_committed during open and ended transactions."""
+"""Tests Fetch and ListOffsets with read_committed, during open transactions and after their end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_read_committed_fetch_returns_aborted_transactions_in_each_version
 
 
 @pytest.mark.proves("transactions 17")
-async def test_fetch_omits_aborted_transactions_after_the_returned_bytes(
+async def test_fetch_omits_aborted_transactions_that_begin_after_the_returned_bytes(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:

@@ -1,5 +1,5 @@
-"""The generated encoder of Fetch responses writes the same bytes as the reference codec, in every
-version."""
+"""Tests that the generated encoder of Fetch responses writes the same bytes as the reference codec,
+in every version."""
 
 from __future__ import annotations
 

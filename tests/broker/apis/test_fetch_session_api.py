@@ -1,4 +1,5 @@
-"""Incremental fetch sessions (KIP-227): requests and responses contain only changed partitions."""
+"""Tests incremental fetch sessions (KIP-227), whose requests and responses contain only changed
+partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ VERSIONS = [7, 11, 12]
 
 
 def open_session(wire: Wire, name: str, version: int, partitions: int = 1) -> dict[str, Any]:
-    """Sends a full Fetch that creates a session and returns the response."""
+    """Sends a full Fetch that creates a session. Returns the response."""
     request = fetch_request(name, session_epoch=0)
     entry = request["topics"][0]["partitions"][0]
     request["topics"][0]["partitions"] = [{**entry, "partition": p} for p in range(partitions)]
@@ -30,7 +31,6 @@ def open_session(wire: Wire, name: str, version: int, partitions: int = 1) -> di
 def incremental(
     wire: Wire, version: int, session_id: int, epoch: int, topics: Any = (), forgotten: Any = ()
 ) -> dict[str, Any]:
-    """Sends an incremental Fetch and returns the response."""
     return wire.call(
         "Fetch",
         version,

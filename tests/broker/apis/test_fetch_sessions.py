@@ -1,4 +1,5 @@
-"""The cache of fetch sessions: its limit, its evictions, and the wraparound of session epochs."""
+"""Tests the cache of fetch sessions: its limit, its evictions, and the wraparound of session
+epochs."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def test_fetch_session_epoch_wraps_to_1() -> None:
     assert [next_epoch(1), next_epoch(2**31 - 2), next_epoch(2**31 - 1)] == [2, 2**31 - 1, 1]
 
 
-def test_session_update_moves_offsets_and_adds_and_forgets_partitions() -> None:
+def test_fetch_session_request_changes_adds_and_forgets_partitions() -> None:
     cache = sessions(1)
     session = created(cache, 3)
     moved = Wanted("t", 1, 77, 500, current_leader_epoch=4)
@@ -112,7 +113,7 @@ def due(session: ReplicaSession) -> list[int]:
     return [entry.partition for entry in session.due()]
 
 
-def test_replica_session_skips_quiet_partitions_until_they_change() -> None:
+def test_replica_fetch_session_skips_idle_partitions_until_they_change() -> None:
     session = replicas_session(4)
     assert due(session) == [0, 1, 2, 3]
     first, second, third, _ = session.due()
@@ -127,7 +128,7 @@ def test_replica_session_skips_quiet_partitions_until_they_change() -> None:
     assert first.fetch_offset == 5
 
 
-def test_replica_session_wakes_its_waiting_request_only_with_wake_true() -> None:
+def test_replica_fetch_session_wakes_its_waiting_request_only_with_wake_true() -> None:
     session = replicas_session(1)
     [entry] = session.due()
     woken: list[bool] = []
@@ -138,7 +139,7 @@ def test_replica_session_wakes_its_waiting_request_only_with_wake_true() -> None
     assert woken == [True]
 
 
-def test_replica_session_does_not_read_a_forgotten_partition_again() -> None:
+def test_replica_fetch_session_does_not_read_a_forgotten_partition_again() -> None:
     session = replicas_session(2)
     first, second = session.due()
     session.update([], [("t", 0)])
@@ -147,7 +148,7 @@ def test_replica_session_does_not_read_a_forgotten_partition_again() -> None:
     assert due(session) == []
 
 
-def test_replica_session_reads_its_quiet_partitions_periodically() -> None:
+def test_replica_fetch_session_reads_its_idle_partitions_periodically() -> None:
     session = replicas_session(2)
     for now_ms in (LOOKED_THROUGH_MS, 2 * LOOKED_THROUGH_MS):
         for entry in session.due():
@@ -158,7 +159,7 @@ def test_replica_session_reads_its_quiet_partitions_periodically() -> None:
         assert due(session) == [0, 1]
 
 
-def test_replica_session_moves_a_partition_with_returned_data_to_the_end() -> None:
+def test_replica_fetch_session_moves_partition_with_returned_data_to_the_end() -> None:
     session = replicas_session(3)
     session.gave_data(("t", 0))
     assert due(session) == [1, 2, 0]

@@ -33,7 +33,6 @@ from tests.broker.edge import Client, EdgeBroker, eventually
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE, LIST, DELETE, OFFSET_DELETE = 15, 16, 42, 47
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
-"""An encoded consumer subscription (version 0) to the topic orders."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +43,8 @@ def _quiet() -> Iterator[None]:
 
 
 def orders(broker: EdgeBroker, version: int) -> dict[str, Any]:
-    """Returns the field that identifies the topic orders, by name or topic id, in OffsetCommit and
-    OffsetFetch of this version."""
+    """Returns the field that identifies the topic orders in OffsetCommit and OffsetFetch of this
+    version: its name or its topic id."""
     return {"topic_id": topic_id(broker)} if version >= 10 else {"name": "orders"}
 
 
@@ -235,7 +234,7 @@ async def test_dynamic_member_gets_member_id_required_from_version_4(tmp_path: P
 
 
 async def test_returning_static_leader_gets_skip_assignment(tmp_path: Path) -> None:
-    """JoinGroup version 9 behaves as KIP-814 defines. The old member id of the member is fenced."""
+    """JoinGroup version 9 behaves as KIP-814 defines. The member's old member id is fenced."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -306,7 +305,7 @@ async def test_member_that_leaves_and_disconnects_during_its_join_is_removed(
         await eventually(lambda: list(group.members) == [first["member_id"]])
 
 
-async def test_offset_commit_refuses_unknown_partitions_and_commits_the_others(
+async def test_offset_commit_refuses_unknown_partitions_and_commits_the_known_partitions(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:

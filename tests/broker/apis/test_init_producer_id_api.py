@@ -1,7 +1,7 @@
-"""InitProducerId: every version, the order of its checks, and retries (KIP-360).
+"""Tests InitProducerId: every version, the order of its checks, and retries (KIP-360).
 
-The tests that use the shared broker also pass on Apache Kafka 4.3.1 (BROKER=kafka). Kafka serves
-versions 0 to 5, because version 6 is unstable there.
+The tests that use the shared broker also pass on Apache Kafka 4.3.1 (BROKER=kafka). Kafka supports
+only versions 0 to 5, because version 6 is unstable there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VERSIONS = range(6 if KIND == "kafka" else 7)
 WITH_EPOCH = VERSIONS[3:]
 """The versions whose requests contain a producer id and an epoch (KIP-360)."""
 TOO_LONG_MS = 900_001
-"""A timeout of one millisecond more than transaction.max.timeout.ms."""
+"""A timeout that is one millisecond above transaction.max.timeout.ms."""
 muster_alone = pytest.mark.skipif(KIND == "kafka", reason="Kafka 4.3.1 does not serve version 6")
 
 
@@ -184,7 +184,6 @@ def test_init_of_unknown_transactional_id_ignores_producer_id_and_epoch(
 
 @pytest.fixture
 def topic(wire: Wire, name: str) -> str:
-    """Creates a topic with one partition and returns its name."""
     create_led(wire, name)
     return name
 
@@ -223,7 +222,7 @@ def test_init_with_an_epoch_aborts_the_producers_own_transaction(
     assert asked[-1] == NONE
 
 
-def test_init_after_a_completed_transaction_increments_its_epoch(wire: Wire, topic: str) -> None:
+def test_init_after_a_completed_transaction_increments_the_epoch(wire: Wire, topic: str) -> None:
     producer = begin(wire, topic)
     added(wire, topic, producer, [(topic, [0])])
     code, after = end(wire, topic, producer)

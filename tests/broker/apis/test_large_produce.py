@@ -1,6 +1,6 @@
-"""Produce requests with records that take long to check do not delay other clients.
+"""Tests that Produce requests whose records take long to check do not delay other clients.
 
-The worker has one thread, so that a test can block the worker with one job.
+The worker pool has one thread, so that a test can block it with one job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from tests.wire import Wire, batch, values_of
 
 MIB = 1024 * 1024
 LARGE = bytes(2 * MIB)
-"""A value that is too large to be checked in the event loop. It has about 2 kB in gzip."""
+"""A value that is too large to be checked in the event loop. Compressed with gzip it has about 2
+kB."""
 
 
 def gzip_batch(*values: bytes) -> bytes:
@@ -43,7 +44,8 @@ def gzip_batch(*values: bytes) -> bytes:
 
 
 def batch_of_large_records(mebibytes: int) -> bytes:
-    """Returns a gzip batch of ``mebibytes`` records, each of 1 MiB minus 1 KiB."""
+    """Returns a gzip batch of ``mebibytes`` records. Each record has a value of 1 MiB minus 1
+    KiB."""
     value = bytes(MIB - 1024)
     section = bytearray()
     for index in range(mebibytes):
@@ -55,7 +57,7 @@ def batch_of_large_records(mebibytes: int) -> bytes:
 
 @asynccontextmanager
 async def blocked_worker(broker: Broker) -> AsyncIterator[Callable[[], None]]:
-    """Blocks the worker until the caller calls the yielded function or the context ends."""
+    """Blocks the worker thread until the caller calls the yielded function or the context ends."""
     release = threading.Event()
     holding = asyncio.ensure_future(broker.worker.run("the test", release.wait))
     try:
@@ -66,7 +68,7 @@ async def blocked_worker(broker: Broker) -> AsyncIterator[Callable[[], None]]:
 
 
 def waiting(broker: Broker) -> bool:
-    """Returns True if the records of a request wait for the worker."""
+    """Returns True if the records of a request wait for the worker thread."""
     return any(queue for queue in broker.worker._queues.values())
 
 
@@ -170,7 +172,7 @@ async def test_queued_large_produce_follows_changed_topic_settings(tmp_path: Pat
 async def test_large_produce_after_a_disconnect_is_appended_only_with_acks_0(
     tmp_path: Path, acks: int
 ) -> None:
-    """A producer that waits for a response may send the records again; a producer with acks=0 does
+    """A producer that waits for a response may send the records again. A producer with acks=0 does
     not."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
@@ -267,7 +269,6 @@ async def test_long_malformed_produce_closes_the_connection(tmp_path: Path) -> N
 
 
 def test_batch_of_default_max_message_bytes_is_checked_in_one_slice() -> None:
-    """The check of an uncompressed batch of this size takes one slice of less than 10 ms."""
     budget = Budget(*SMALL_BUDGET)
     budget.open(0, bytes(1048588 - 61), 100 * MIB)
     budget.take(1000)
@@ -277,7 +278,6 @@ def test_batch_of_default_max_message_bytes_is_checked_in_one_slice() -> None:
 def request(
     partitions: Sequence[tuple[int, bytes | None]], topic_id: bytes = b""
 ) -> dict[str, Any]:
-    """Returns a Produce request for partitions of the topic orders."""
     data = [{"index": index, "records": records} for index, records in partitions]
     topics = [{"name": "orders", "topic_id": topic_id or bytes(16), "partition_data": data}]
     return {"transactional_id": None, "acks": -1, "timeout_ms": 30_000, "topic_data": topics}

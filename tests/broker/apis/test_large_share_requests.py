@@ -1,5 +1,5 @@
-"""Large acknowledgements and many ends of sessions are handled piece by piece, and requests of
-disconnected clients are dropped."""
+"""Tests that large acknowledgements and the ends of many share sessions are handled in pieces, and
+that requests of disconnected clients are dropped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SESSIONS = 50
 
 
 def pieces_of(scene: Scene) -> list[int]:
-    """Returns a list that gets the number of acknowledge types in each later piece."""
+    """Returns a list to which the number of acknowledge types in each later piece is appended."""
     found: list[int] = []
     partitions: Any = scene.broker.share_partitions
     acknowledge: Callable[..., Any] = partitions.begin_acknowledging
@@ -38,7 +38,7 @@ def pieces_of(scene: Scene) -> list[int]:
     return found
 
 
-async def test_large_acknowledgement_is_applied_in_pieces(tmp_path: Path) -> None:
+async def test_large_share_acknowledgement_is_applied_in_pieces(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(*[b"%d" % number for number in range(RECORDS)])
         member = scene.member("m")
@@ -57,7 +57,7 @@ async def test_large_acknowledgement_is_applied_in_pieces(tmp_path: Path) -> Non
     await on_scene(tmp_path, work)
 
 
-async def test_large_acknowledgement_with_an_error_applies_nothing(tmp_path: Path) -> None:
+async def test_large_share_acknowledgement_with_an_error_applies_nothing(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(*[b"%d" % number for number in range(RECORDS)])
         member = scene.member("m")
@@ -73,7 +73,7 @@ async def test_large_acknowledgement_with_an_error_applies_nothing(tmp_path: Pat
     await on_scene(tmp_path, work)
 
 
-async def test_large_acknowledgement_applies_nothing_when_a_later_piece_is_refused(
+async def test_large_share_acknowledgement_applies_nothing_when_a_later_piece_fails(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -100,7 +100,9 @@ async def test_large_acknowledgement_applies_nothing_when_a_later_piece_is_refus
     await on_scene(tmp_path, work)
 
 
-async def test_member_opens_a_session_when_its_earlier_release_is_stored(tmp_path: Path) -> None:
+async def test_share_member_that_returns_waits_until_its_records_are_released(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a", b"b")
         first = scene.member("m")
@@ -119,7 +121,9 @@ async def test_member_opens_a_session_when_its_earlier_release_is_stored(tmp_pat
     await on_scene(tmp_path, work)
 
 
-async def test_connection_with_many_sessions_ends_them_in_slices(tmp_path: Path) -> None:
+async def test_many_share_sessions_of_a_closed_connection_are_ended_in_slices(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         sessions = scene.broker.share_sessions
         wire = scene.member("m0").wire
@@ -143,7 +147,7 @@ async def test_connection_with_many_sessions_ends_them_in_slices(tmp_path: Path)
 
 
 def turns_of(scene: Scene) -> Counter[str]:
-    """Returns a counter of the slices of each kind of work that end from now on."""
+    """Returns a counter of the slices that end from now on, by the name of their work."""
     found: Counter[str] = Counter()
     watchdog: Any = scene.broker.slicer.watchdog
     held = watchdog.held
@@ -186,7 +190,7 @@ async def test_share_fetch_of_a_disconnected_client_opens_no_session(tmp_path: P
     await on_scene(tmp_path, work)
 
 
-async def test_members_are_released_later_when_the_time_of_the_turn_is_used_up(
+async def test_share_member_is_released_in_a_later_turn_when_the_slice_is_used_up(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -208,7 +212,7 @@ async def test_members_are_released_later_when_the_time_of_the_turn_is_used_up(
     await on_scene(tmp_path, work)
 
 
-async def test_request_beyond_the_session_limit_ends_when_its_client_disconnects(
+async def test_share_fetch_beyond_the_session_limit_ends_when_its_client_disconnects(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

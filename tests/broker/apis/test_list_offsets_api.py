@@ -1,5 +1,5 @@
-"""ListOffsets in every version and with every special timestamp; the responses equal those of Kafka
-without tiered storage."""
+"""Tests ListOffsets in every version and with every special timestamp. The responses equal those of
+Kafka without tiered storage."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SPECIAL = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
 @pytest.fixture
 def filled(wire: Wire, name: str) -> str:
-    """Creates a topic with records at 1000, 3000, 2000 and 4000 ms, each in a separate batch, and
-    returns its name."""
+    """Creates a topic with records at 1000, 3000, 2000 and 4000 ms, each in its own batch. Returns
+    the name of the topic."""
     create_topic(wire, name)
     for timestamp in (1000, 3000, 2000, 4000):
         produce(wire, name, batch(b"v", timestamp=timestamp))
@@ -76,7 +76,7 @@ def test_list_offsets_max_timestamp_finds_the_largest_timestamp(
     assert found(list_offset(wire, name, -3, version)) == (NONE, 5000, 1)
 
 
-def test_list_offsets_of_tiered_storage_finds_only_the_local_log_start(
+def test_list_offsets_of_tiered_storage_finds_only_the_earliest_local_offset(
     wire: Wire, filled: str
 ) -> None:
     assert found(list_offset(wire, filled, -4, 11)) == (NONE, -1, 0)

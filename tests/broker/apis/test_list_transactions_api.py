@@ -1,7 +1,5 @@
-"""ListTransactions and DescribeTransactions in every version and with every filter.
-
-The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), except the skipped tests.
-"""
+"""Tests ListTransactions and DescribeTransactions in every version and with every filter. Except
+for the skipped tests, they also pass on Apache Kafka 4.3.1 (BROKER=kafka)."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ STATES = (
 
 
 def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]:
-    """Begins and ends a transaction; returns the producer id and epoch of the EndTxn response."""
+    """Begins and ends a transaction. Returns the producer id and epoch in the EndTxn response."""
     producer = begin(wire, name)
     added(wire, name, producer, [(topic, [0])])
     code, after = end(wire, name, producer, committed)
@@ -54,8 +52,8 @@ def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]
 
 
 def states(wire: Wire, name: str, version: int = 2, **filters: object) -> dict[str, str]:
-    """Returns the states of the listed transactional ids of the test. The keys are the ids without
-    the name of the test."""
+    """Returns the states of the listed transactional ids whose names begin with the name of the
+    test. The keys omit this name."""
     answer = listed(wire, version, **filters)
     assert answer["error_code"] == NONE
     return {
@@ -107,10 +105,10 @@ def test_unknown_state_filters_are_returned_and_match_no_transaction(
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
-def test_duration_filter_matches_longer_transactions_and_idle_ids(
+def test_duration_filter_matches_longer_transactions_and_ids_without_a_start_time(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Kafka implements KIP-994 in this way: an id without a start time matches every duration
+    """As in Kafka (KIP-994), a transactional id without a start time matches every duration
     filter."""
     create_led(wire, name)
     begin(wire, f"{name}.empty")

@@ -1,5 +1,5 @@
-"""The journal of a group lists records and offsets that administrators deleted, with principal and
-client."""
+"""Tests that the journal of a group lists the records and offsets that administrators deleted, with
+principal and client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def losses_of(seen: Seen, group: str) -> list[dict[str, Any]]:
     return last
 
 
-async def test_delete_records_reports_a_loss_for_groups_with_lower_offsets(
+async def test_delete_records_adds_a_loss_to_the_journal_of_groups_with_lower_offsets(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -51,7 +51,9 @@ async def test_delete_records_reports_a_loss_for_groups_with_lower_offsets(
     )
 
 
-async def test_delete_records_that_deletes_no_records_adds_no_loss(tmp_path: Path) -> None:
+async def test_delete_records_that_deletes_no_records_adds_no_loss_to_the_journal(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(*[b"v"] * 9), seen.time.wall_ms)
         await seen.client.commit("slow", 2)
@@ -65,7 +67,7 @@ async def test_delete_records_that_deletes_no_records_adds_no_loss(tmp_path: Pat
         assert len(await losses_of(seen, "slow")) == 1
 
 
-async def test_deletions_are_losses_of_the_group_with_principal_and_client(
+async def test_journal_losses_from_deletions_have_principal_and_client(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

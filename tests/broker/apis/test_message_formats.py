@@ -1,5 +1,5 @@
-"""Topics with older message formats: the stored records, and the records that each version of Fetch
-returns."""
+"""Tests topics with older message formats: the stored records, and the records that each version of
+Fetch returns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ANSWERED = {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 9: 2, 12: 2}
 
 
 def sent_by(version: int, codec: int = 0) -> bytes:
-    """Returns three records as a client of this Produce version sends them."""
+    """Returns three records in the format in which a client of this Produce version sends them."""
     records = [Record(i, NOON + i, b"k", b"v%d" % i) for i in range(3)]
     if version >= 3:
         return encode_batch(records, compression=codec)
@@ -42,7 +42,7 @@ def sent_by(version: int, codec: int = 0) -> bytes:
 def read(
     wire: Wire, name: str, version: int = 12, offset: int = 0
 ) -> tuple[set[int], list[tuple[int, bytes | None]]]:
-    """Sends one Fetch; returns the magics of the entries, and the offset and value of each
+    """Sends one Fetch. Returns the magics of the entries, and the offset and value of each
     record."""
     answer = fetch(wire, name, offset, version)
     assert answer["error_code"] == NONE
@@ -157,8 +157,8 @@ def test_old_fetch_versions_skip_markers_and_empty_batches(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     def hidden(at: int) -> bytes:
-        """Returns a marker at offset ``at`` and an empty batch after the marker. They occupy nine
-        offsets together."""
+        """Returns a marker at offset ``at``, followed by an empty batch. They occupy nine offsets
+        together."""
         marker = encode_end_transaction(
             COMMIT,
             base_offset=at,
@@ -189,7 +189,9 @@ def test_old_fetch_versions_skip_markers_and_empty_batches(
         assert hidden(1).startswith(answer["records"])
 
 
-def test_down_converted_fetches_return_partitions_alternately(wire: Wire, name: str) -> None:
+def test_down_converted_fetches_return_records_of_each_partition_in_turn(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, partitions=3)
     large = encode_batch([Record(i, NOON, None, bytes(100_000)) for i in range(9)])
     for partition in range(3):

@@ -1,4 +1,4 @@
-"""Metadata in every version: topic creation, and the meaning of an empty topic list."""
+"""Tests Metadata in every version: topic creation, and the meaning of an empty topic list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
-"""The bit fields of all operations that an ACL on a topic, and an ACL on a cluster, can allow."""
+"""The bits of all operations that an ACL on a topic, and an ACL on a cluster, can allow."""
 VERSIONS = range(14)
 
 
@@ -161,8 +161,8 @@ def test_metadata_returns_authorized_operations_on_request(
 def test_authorized_operations_of_topics_with_errors_equal_those_of_kafka(
     wire: Wire, name: str
 ) -> None:
-    """Kafka 4.3.1 responds in this way: a topic that the request names has operations, an unknown
-    topic id does not."""
+    """In Kafka 4.3.1, an unknown topic that the request names has operations, an unknown topic id
+    does not."""
     topics = [{"name": each} for each in (name, "bad name")]
     asked = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
     answer = wire.call("Metadata", 9, {"topics": topics, **asked})
@@ -207,7 +207,7 @@ def test_coordinator_topic_is_internal_with_50_partitions(
 def test_metadata_of_replicas_on_unlisted_brokers_equals_kafka_3_9_2(
     version: int, leader: int, isr: list[int]
 ) -> None:
-    """Broker 2 is down or lacks the listener of the client."""
+    """Broker 2 is down, or does not have the listener on which the client sent the request."""
     view = PartitionView(leader, 4, [1, 2], isr)
     cluster = SimpleNamespace(partition=lambda *_: view)
     services: Any = SimpleNamespace(cluster=cluster)

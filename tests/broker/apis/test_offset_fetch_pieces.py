@@ -1,4 +1,4 @@
-"""OffsetFetch splits a large request into calls with a bounded number of offsets."""
+"""Tests that OffsetFetch splits a large request into calls with a bounded number of offsets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from broker.apis.offset_fetch import OFFSETS_AT_ONCE, _are_few, _pieces
 
 
 class Offsets:
-    """A fake offset cache with the methods that OffsetFetch uses; each topic has ``partitions``
-    partitions."""
+    """A fake offset cache with the methods that OffsetFetch uses. Each of its topics has
+    ``partitions`` partitions."""
 
     def __init__(self, topics: int, partitions: int) -> None:
         self.kept = {f"topic-{number}": list(range(partitions)) for number in range(topics)}

@@ -1,5 +1,5 @@
-"""OffsetCommit and OffsetFetch version 0 use the offsets in ZooKeeper consumer paths, not those of
-the offsets topic."""
+"""Tests that OffsetCommit and OffsetFetch version 0 use the offsets under the ZooKeeper path
+/consumers, not those of the offsets topic."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ def fetch(wire: Wire, version: int, topic: str, partition: int = 0) -> tuple[int
 
 
 def ready(wire: Wire, group_id: str) -> None:
-    """Waits until the coordinator of the group is available."""
     until(
         "the coordinator is found",
         lambda: wire.call("FindCoordinator", 0, {"key": group_id})["error_code"] == NONE,
@@ -108,8 +107,8 @@ def test_acknowledged_version_0_offset_survives_kill_9(
 
 
 class RecordingFiles(OsFileSystem):
-    """A file system that records writes and fsyncs of the file with version 0 offsets. These writes
-    fail if ``full`` is set."""
+    """A file system that records writes and fsyncs of the file with version 0 offsets. Its writes
+    fail while ``full`` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +134,7 @@ class RecordingFiles(OsFileSystem):
 
 
 @pytest.mark.parametrize("setting", ["log.flush.interval.messages", "flush.messages"])
-async def test_version_0_commit_is_fsynced_first_with_flush_messages_1(
+async def test_version_0_commit_is_fsynced_before_its_response_with_flush_messages_1(
     tmp_path: Path, setting: str
 ) -> None:
     fs = RecordingFiles()
@@ -153,7 +152,7 @@ async def test_version_0_commit_is_fsynced_first_with_flush_messages_1(
         assert fs.said == ["write", "fsync"]
 
 
-async def test_failed_version_0_commit_is_an_error_and_the_next_one_is_stored(
+async def test_version_0_commit_is_stored_after_a_failed_version_0_commit(
     tmp_path: Path,
 ) -> None:
     fs = RecordingFiles()
@@ -168,7 +167,7 @@ async def test_failed_version_0_commit_is_an_error_and_the_next_one_is_stored(
         assert await asked(broker, lambda wire: fetch(wire, 0, "t")) == (3, NONE)
 
 
-async def test_file_of_version_0_offsets_is_rewritten_above_its_bound(
+async def test_file_of_version_0_offsets_is_rewritten_when_it_exceeds_its_maximum_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 1_000)

@@ -1,5 +1,5 @@
-"""Decisions in a turn depend on all state that the turn has already accepted, before the records
-are appended (law 13)."""
+"""Tests that each decision in a turn considers what the same turn has already accepted, before the
+records are appended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS = {
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction with an offset of the group, and the replies to its commits and
+    """An open transaction that contains an offset of a group, with the replies to its commits and
     markers."""
 
     broker: Broker
@@ -54,7 +54,6 @@ class OpenTransaction(NamedTuple):
         return found
 
     def commit(self, offset: int) -> None:
-        """Submits a TxnOffsetCommit call."""
         producer = self.producer
         topics = [TopicOffsets(TOPIC, [0], [offset], [-1], None, None)]
         call = TxnOffsetCommit(
@@ -66,7 +65,7 @@ class OpenTransaction(NamedTuple):
         _commit(services, enlisted, call)
 
     def decide(self) -> None:
-        """Submits EndTxn ABORT. After its record is accepted, the markers may be sent."""
+        """Submits EndTxn ABORT. Once its record is accepted, the markers may be sent."""
         call = EndTransaction(Taker(lambda _: None), *self.producer, False, self.rules)
         self.broker.transactions.submit(ID, call)
 
@@ -130,7 +129,7 @@ async def test_txn_offset_commit_is_accepted_after_end_txn_in_the_same_turn(
         ((5, 1), (6, 2), NONE),
     ],
 )
-async def test_second_marker_of_a_turn_is_checked_against_the_first_marker(
+async def test_marker_is_checked_against_an_earlier_marker_of_the_same_turn(
     tmp_path: Path, first: tuple[int, int], second: tuple[int, int], error: int
 ) -> None:
     async with open_transaction(tmp_path, TV1) as transaction:

@@ -1,5 +1,5 @@
-"""The transport gets the same record objects that a Fetch has read from the file, without a
-copy."""
+"""Tests that the transport gets the same record objects that a Fetch has read from the file,
+without a copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from protocol.generated.fetch import ENCODE_RESPONSE
 
 
 class RecordingFile(OsFile):
-    """A file that stores references to the buffers that it returned."""
+    """A file that keeps references to the buffers that it returned."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, create=True)
@@ -32,7 +32,7 @@ class RecordingFile(OsFile):
 
 
 class Transport:
-    """A fake transport that stores each written object."""
+    """A fake transport that keeps each written object."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []

@@ -1,4 +1,5 @@
-"""Pending offsets of open transactions survive kills, cleanings, group deletions and rebalances."""
+"""Tests that pending offsets of open transactions survive kills, log cleaning, group deletions and
+rebalances."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ PARTITIONS = 100
 
 
 def prepared(wire: Wire, name: str, partitions: int = 3, rules: int = 2) -> TransactionalProducer:
-    """Creates a topic, waits for the group coordinator, and returns a producer."""
+    """Creates a topic, waits for the group coordinator, and returns a transactional producer."""
     create_topic(wire, name, partitions)
     asked = {"key": name, "key_type": 0}
     until(
@@ -31,7 +32,7 @@ def prepared(wire: Wire, name: str, partitions: int = 3, rules: int = 2) -> Tran
 
 
 def plain(wire: Wire, name: str, offsets: dict[int, int]) -> None:
-    """Commits offsets as a simple consumer."""
+    """Commits offsets without a transaction and without a member."""
     partitions = [
         {"partition_index": each, "committed_offset": offset, "committed_metadata": ""}
         for each, offset in offsets.items()
@@ -60,7 +61,7 @@ def fetched(wire: Wire, name: str, *, stable: bool = False) -> list[tuple[int, i
 @pytest.mark.proves("transactions 25", "transactions 26")
 @pytest.mark.campaign
 @pytest.mark.parametrize("committed", [True, False])
-def test_pending_offsets_survive_a_kill_and_yield_to_later_commits(
+def test_pending_offsets_survive_a_kill_but_do_not_replace_later_commits(
     brokers: Callable[..., Broker], name: str, committed: bool
 ) -> None:
     broker = brokers(SETTINGS)
@@ -89,7 +90,7 @@ def test_pending_offsets_survive_a_kill_and_yield_to_later_commits(
 
 @pytest.mark.proves("transactions 25", "transactions 26")
 @pytest.mark.campaign
-def test_cleaning_of_offsets_stops_at_an_open_transaction_until_its_end(
+def test_log_cleaning_keeps_pending_offsets_until_their_transaction_ends(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS)
@@ -147,7 +148,7 @@ def test_pending_offsets_are_stable_directly_after_the_end_txn_response(
 
 @pytest.mark.proves("transactions 28")
 @pytest.mark.campaign
-def test_end_of_a_transaction_does_not_restore_a_deleted_group(
+def test_commit_of_a_transaction_does_not_restore_a_deleted_group(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS)

@@ -1,4 +1,4 @@
-"""Produce in every version and with every refusal; the log does not contain refused records."""
+"""Tests Produce in every version and with every refusal. Refused records must not be in the log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VERSIONS = range(14)
 
 def records_for(version: int, *values: bytes) -> bytes:
     """Returns records in the format of this Produce version: a message set below version 3, a batch
-    from version 3."""
+    from version 3 on."""
     if version >= 3:
         return batch(*values)
     records = [Record(i, 1_000 + i, None, value) for i, value in enumerate(values)]
@@ -203,8 +203,8 @@ def test_batch_is_stored_with_the_compression_type_of_the_topic(wire: Wire, name
 
 
 def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, name: str) -> None:
-    """Kafka behaves in this way since 3.9, so that a server.properties for three brokers also works
-    with acks=all on one broker."""
+    """Kafka does this since 3.9, so that a server.properties for three brokers also works with
+    acks=all on one broker."""
     create_topic(wire, name, configs={"min.insync.replicas": "2"})
 
     assert produce(wire, name, acks=-1)["error_code"] == NONE
@@ -221,8 +221,8 @@ def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, nam
     ],
 )
 def test_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, client_id: str) -> None:
-    """In Kafka too, the admin client may write offsets, but only the coordinator may write
-    transactions."""
+    """As in Kafka, the admin client may write to the offsets topic. Only the coordinator may write
+    to the transaction state topic."""
     metadata(wire, name)
 
     wire.client_id = client_id

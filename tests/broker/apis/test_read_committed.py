@@ -1,5 +1,5 @@
-"""Consumers with read_committed: the end of the returned records, aborted transactions, and waiting
-fetches."""
+"""Tests consumers with read_committed: the end of the returned records, aborted transactions, and
+waiting fetches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITH_IDS = 13
 def open_transaction(
     wire: Wire, name: str, *values: bytes, rules: int = 2
 ) -> TransactionalProducer:
-    """Begins a transaction in the topic and returns its producer."""
+    """Begins a transaction in the topic. Returns its producer."""
     producer = initialized(wire, f"{name}-{time.monotonic_ns()}", rules)
     if rules == 1:
         producer.add({name: [0]})
@@ -37,7 +37,7 @@ def open_transaction(
 
 
 def plain(*values: bytes) -> bytes:
-    """Returns a batch with the current time. A batch with a much older time would roll the
+    """Returns a non-transactional batch with the current time. A much older time would roll the
     segment."""
     return batch(*values, timestamp=int(time.time() * 1000))
 
@@ -88,7 +88,6 @@ def test_read_committed_fetch_from_the_last_stable_offset_is_empty(
 @pytest.mark.proves("transactions 20")
 @pytest.mark.parametrize("rules", [1, 2])
 def test_log_end_offset_is_after_the_last_marker(wire: Wire, name: str, rules: int) -> None:
-    """The log end offset advances by the number of records and by 1 for the marker."""
     create_topic(wire, name)
     producer = open_transaction(wire, name, b"a", b"b", rules=rules)
     assert list_offset(wire, name, -1)["offset"] == 2

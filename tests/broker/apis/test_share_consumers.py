@@ -1,5 +1,5 @@
-"""A share group from the first heartbeat to the last: the coordinator, the leader of the partition
-and the share coordinator of one broker together."""
+"""Tests a share group from the first heartbeat to the last, with group coordinator, share partition
+and share coordinator on one broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ SETTINGS = {"group.share.assignment.interval.ms": "0"}
 
 
 def configure(wire: Wire, name: str, value: str) -> None:
-    """Sets a setting of share group g."""
     config = {"name": name, "value": value, "config_operation": 0}
     resource = {"resource_type": 32, "resource_name": "g", "configs": [config]}
     request = {"resources": [resource], "validate_only": False}
@@ -36,7 +35,7 @@ def beat(wire: Wire, member_id: str, epoch: int, *topics: str) -> dict[str, Any]
 
 
 def join(wire: Wire, member_id: str) -> None:
-    """Joins share group g and waits for partition 0 of topic t."""
+    """Joins share group g, and waits for partition 0 of topic t."""
     epoch = 0
 
     def is_assigned() -> bool:
@@ -51,7 +50,7 @@ def join(wire: Wire, member_id: str) -> None:
 
 
 @pytest.mark.proves("share 5")
-async def test_member_that_leaves_the_group_gives_up_its_session_and_records(
+async def test_share_member_that_leaves_its_group_releases_its_session_and_records(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -71,7 +70,7 @@ async def test_member_that_leaves_the_group_gives_up_its_session_and_records(
     await on_scene(tmp_path, work, is_initialized=False, settings=SETTINGS)
 
 
-async def test_settings_of_the_group_apply_to_the_next_fetch(tmp_path: Path) -> None:
+async def test_altered_share_group_settings_apply_to_the_next_share_fetch(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         find(scene.wire, "g", GROUP)
         configure(scene.wire, "share.auto.offset.reset", "by_duration:PT1H")
@@ -88,7 +87,7 @@ async def test_settings_of_the_group_apply_to_the_next_fetch(tmp_path: Path) -> 
     await on_scene(tmp_path, work, is_initialized=False, settings=SETTINGS)
 
 
-async def test_delivery_state_survives_a_restart(tmp_path: Path) -> None:
+async def test_delivery_state_of_share_group_records_survives_a_restart(tmp_path: Path) -> None:
     def before(scene: Scene) -> None:
         scene.produce(b"a", b"b", b"c")
         member = scene.member("m")

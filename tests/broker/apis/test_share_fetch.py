@@ -1,4 +1,4 @@
-"""ShareFetch: acquired records, limits, waiting, releases and acquisition locks."""
+"""Tests ShareFetch: acquired records, limits, waiting, releases and acquisition locks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_share_fetch_acquires_and_returns_records_in_each_version(
     await on_scene(tmp_path, work)
 
 
-async def test_two_members_never_hold_one_record_at_a_time(tmp_path: Path) -> None:
+async def test_record_is_acquired_by_only_one_share_member_at_a_time(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         one, other = scene.member("one"), scene.member("other")
         for number in range(4):
@@ -93,7 +93,9 @@ async def test_share_fetch_reads_only_the_batches_that_it_can_acquire(
     assert [count for count in found if count] == [2, 3]
 
 
-async def test_record_limit_mode_acquires_exactly_max_records(tmp_path: Path) -> None:
+async def test_share_fetch_in_record_limit_mode_acquires_exactly_max_records(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         scene.produce(*[b"v"] * 10)
         exact = scene.member("exact")
@@ -117,7 +119,9 @@ async def test_share_fetch_of_several_partitions_stops_at_max_records(tmp_path: 
     await on_scene(tmp_path, work, partitions=2)
 
 
-async def test_share_fetch_forgets_a_partition(tmp_path: Path) -> None:
+async def test_share_session_gets_no_records_of_a_forgotten_partition(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         member = scene.member("m")
         member.open(0, 1, max_wait_ms=0)
@@ -148,7 +152,7 @@ async def test_waiting_share_fetch_gets_records_that_are_appended(tmp_path: Path
 
 @pytest.mark.parametrize("end", ["release", "close", "disconnect"])
 @pytest.mark.proves("share 5")
-async def test_waiting_share_fetch_gets_records_that_another_member_gives_up(
+async def test_waiting_share_fetch_gets_records_that_another_member_releases(
     tmp_path: Path, end: str
 ) -> None:
     def work(scene: Scene) -> None:
@@ -169,7 +173,7 @@ async def test_waiting_share_fetch_gets_records_that_another_member_gives_up(
     await on_scene(tmp_path, work)
 
 
-async def test_waiting_share_fetch_needs_min_bytes(tmp_path: Path) -> None:
+async def test_share_fetch_waits_for_min_bytes(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         member = scene.member("m")
         member.open(max_wait_ms=0)
@@ -182,7 +186,7 @@ async def test_waiting_share_fetch_needs_min_bytes(tmp_path: Path) -> None:
     await on_scene(tmp_path, work)
 
 
-async def test_share_fetch_returns_too_few_bytes_after_max_wait(tmp_path: Path) -> None:
+async def test_share_fetch_returns_less_than_min_bytes_after_max_wait(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a")
         member = scene.member("m")
@@ -192,7 +196,9 @@ async def test_share_fetch_returns_too_few_bytes_after_max_wait(tmp_path: Path) 
     await on_scene(tmp_path, work)
 
 
-async def test_disconnected_waiting_member_acquires_nothing(tmp_path: Path) -> None:
+async def test_waiting_share_fetch_of_a_disconnected_client_acquires_no_records(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         gone = scene.member("gone")
         gone.open(max_wait_ms=0)
@@ -210,7 +216,7 @@ async def test_disconnected_waiting_member_acquires_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.proves("share 5")
-async def test_record_is_delivered_again_when_its_lock_ends(tmp_path: Path) -> None:
+async def test_record_is_delivered_again_when_its_acquisition_lock_ends(tmp_path: Path) -> None:
     time = MockTime()
 
     def work(scene: Scene) -> None:
@@ -227,7 +233,7 @@ async def test_record_is_delivered_again_when_its_lock_ends(tmp_path: Path) -> N
 
 
 @pytest.mark.proves("share 5")
-async def test_record_is_archived_after_the_last_delivery(tmp_path: Path) -> None:
+async def test_record_is_archived_after_its_last_permitted_delivery(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"poison")
         member = scene.member("m")
@@ -240,7 +246,7 @@ async def test_record_is_archived_after_the_last_delivery(tmp_path: Path) -> Non
     await on_scene(tmp_path, work)
 
 
-async def test_renewed_lock_starts_again(tmp_path: Path) -> None:
+async def test_renewed_acquisition_lock_lasts_its_full_duration_again(tmp_path: Path) -> None:
     time = MockTime()
 
     def work(scene: Scene) -> None:
@@ -262,7 +268,7 @@ async def test_renewed_lock_starts_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("share 6")
-async def test_acknowledged_records_are_not_delivered_after_a_restart(tmp_path: Path) -> None:
+async def test_acknowledged_records_are_not_delivered_again_after_a_restart(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a", b"b", b"c")
         member = scene.member("m")
@@ -275,7 +281,9 @@ async def test_acknowledged_records_are_not_delivered_after_a_restart(tmp_path: 
     await on_scene(tmp_path, work)
 
 
-async def test_new_group_begins_at_the_latest_offset_and_stores_it(tmp_path: Path) -> None:
+async def test_new_share_group_begins_at_the_latest_offset_and_stores_this_offset(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"before")
         member = scene.member("m")
@@ -288,7 +296,7 @@ async def test_new_group_begins_at_the_latest_offset_and_stores_it(tmp_path: Pat
     await on_scene(tmp_path, work, start_offset=-1)
 
 
-async def test_records_below_the_log_start_are_dropped(tmp_path: Path) -> None:
+async def test_share_partition_drops_records_below_the_log_start_offset(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         for value in (b"a", b"b", b"c"):
             scene.produce(value)

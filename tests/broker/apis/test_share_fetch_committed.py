@@ -1,4 +1,5 @@
-"""ShareFetch of a group with share.isolation.level=read_committed, and the reads of the log."""
+"""Tests ShareFetch with share.isolation.level=read_committed, and share fetches that wait for the
+disk or for the share coordinator."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def read_committed(scene: Scene) -> None:
 
 
 @pytest.mark.proves("share 12")
-async def test_read_committed_group_skips_aborted_records_and_stops_at_open_transactions(
+async def test_read_committed_share_group_skips_aborted_records_and_stops_at_open_transaction(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -76,7 +77,9 @@ async def test_read_committed_group_skips_aborted_records_and_stops_at_open_tran
     await on_scene(tmp_path, work)
 
 
-async def test_read_committed_group_skips_a_read_of_aborted_records_only(tmp_path: Path) -> None:
+async def test_read_committed_share_fetch_reads_on_when_all_read_records_are_aborted(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         read_committed(scene)
         producers = Producers(scene)
@@ -90,7 +93,9 @@ async def test_read_committed_group_skips_a_read_of_aborted_records_only(tmp_pat
     await on_scene(tmp_path, work)
 
 
-async def test_read_uncommitted_group_gets_aborted_records_and_markers(tmp_path: Path) -> None:
+async def test_read_uncommitted_share_group_gets_aborted_records_and_markers(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         producers = Producers(scene)
         producers.send(7)
@@ -103,7 +108,7 @@ async def test_read_uncommitted_group_gets_aborted_records_and_markers(tmp_path:
 # -- the log on disk
 
 
-async def test_share_partition_is_locked_while_a_request_waits_for_the_disk() -> None:
+async def test_share_fetches_that_wait_for_the_disk_acquire_different_records() -> None:
     fs = SimulatedFiles()
 
     def work(scene: Scene) -> None:
@@ -130,7 +135,7 @@ async def test_share_partition_is_locked_while_a_request_waits_for_the_disk() ->
 
 
 @pytest.mark.proves("share 4")
-async def test_acknowledgement_that_is_not_stored_is_refused_and_has_no_effect(
+async def test_share_acknowledgement_that_cannot_be_stored_has_no_effect(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -145,7 +150,7 @@ async def test_acknowledgement_that_is_not_stored_is_refused_and_has_no_effect(
     await on_scene(tmp_path, work)
 
 
-async def test_fenced_share_partition_is_loaded_again(tmp_path: Path) -> None:
+async def test_share_partition_is_loaded_again_after_fenced_state_epoch(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         for value in (b"a", b"b"):
             scene.produce(value)
@@ -160,7 +165,7 @@ async def test_fenced_share_partition_is_loaded_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("share 4")
-async def test_records_that_only_a_waiting_acknowledgement_releases_are_not_delivered_early(
+async def test_released_records_are_not_delivered_before_their_release_is_stored(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""The errors of ShareFetch and ShareAcknowledge: sessions, acknowledgements, topics."""
+"""Tests the errors of ShareFetch and ShareAcknowledge: sessions, acknowledgements, topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from tests.broker.topic_calls import create_topic
 UNKNOWN = b"unknown topic id"
 
 
-async def test_share_session_errors(tmp_path: Path) -> None:
+async def test_share_requests_with_a_wrong_session_or_invalid_fields_get_errors(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         member = scene.member("m")
 
@@ -74,7 +76,7 @@ async def test_share_session_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("share 3")
-async def test_acknowledgement_errors_apply_nothing(tmp_path: Path) -> None:
+async def test_share_acknowledgement_with_an_error_changes_no_record(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         for number in range(4):
             scene.produce(b"%d" % number)
@@ -102,7 +104,7 @@ async def test_acknowledgement_errors_apply_nothing(tmp_path: Path) -> None:
     await on_scene(tmp_path, work)
 
 
-async def test_piggybacked_acknowledgements_are_answered_with_the_records(tmp_path: Path) -> None:
+async def test_share_fetch_returns_the_results_of_its_acknowledgements(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         for number in range(3):
             scene.produce(b"%d" % number)
@@ -127,7 +129,9 @@ async def test_piggybacked_acknowledgements_are_answered_with_the_records(tmp_pa
     await on_scene(tmp_path, work)
 
 
-async def test_partition_errors(tmp_path: Path) -> None:
+async def test_share_requests_for_unknown_or_uninitialized_partitions_get_errors(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         member = scene.member("m")
         reply = member.open(0, 7, max_wait_ms=0)
@@ -144,7 +148,9 @@ async def test_partition_errors(tmp_path: Path) -> None:
     await on_scene(tmp_path, work)
 
 
-async def test_waiting_request_is_refused_when_its_session_ends(tmp_path: Path) -> None:
+async def test_waiting_share_fetch_gets_session_not_found_when_its_session_ends(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         member = scene.member("m")
         member.open(max_wait_ms=0)
@@ -156,7 +162,7 @@ async def test_waiting_request_is_refused_when_its_session_ends(tmp_path: Path) 
     await on_scene(tmp_path, work)
 
 
-async def test_stored_acknowledgements_are_reported_when_the_session_ends_during_the_wait(
+async def test_waiting_share_fetch_reports_its_acknowledgements_when_its_session_ends(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -174,7 +180,7 @@ async def test_stored_acknowledgements_are_reported_when_the_session_ends_during
     await on_scene(tmp_path, work)
 
 
-async def test_deleted_topic_ends_a_wait(tmp_path: Path) -> None:
+async def test_waiting_share_fetch_is_answered_when_its_topic_is_deleted(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         member = scene.member("m")
         member.open(max_wait_ms=0)

@@ -1,4 +1,5 @@
-"""Members that fetch, acknowledge, close and lose their locks at random, compared with a model."""
+"""Tests share group members that fetch, acknowledge, close and lose their locks at random, compared
+with a model."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ LIMIT = 5
 
 
 class Model:
-    """The records that the members hold, and the final records."""
+    """The records that the members have acquired, and the records in a final state."""
 
     def __init__(self, scene: Scene, time: MockTime, chance: Random) -> None:
         self.scene = scene
@@ -70,7 +71,7 @@ class Model:
             self.final.add(offset)
 
     def steal(self, member: ShareMember) -> None:
-        """Acknowledges a record of another member, without success."""
+        """Acknowledges a record that another member has acquired; the broker must refuse this."""
         others = [offset for offset, holder in self.held.items() if holder is not member]
         if others:
             offset = self.chance.choice(others)
@@ -104,7 +105,7 @@ class Model:
             self.expire()
 
     def finish(self) -> None:
-        """Accepts all records that are left."""
+        """Accepts all records that are not in a final state."""
         self.expire()
         member = self.members[0]
         while len(self.final) < self.end:
@@ -116,7 +117,9 @@ class Model:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.proves("share 2")
-async def test_random_members_get_each_record_until_it_is_final(tmp_path: Path, seed: int) -> None:
+async def test_share_members_that_act_at_random_get_each_record_until_it_is_final(
+    tmp_path: Path, seed: int
+) -> None:
     time = MockTime()
 
     def work(scene: Scene) -> None:

@@ -1,5 +1,5 @@
-"""ShareGroupHeartbeat, ShareGroupDescribe, and the responses of other APIs for share groups of
-KIP-932."""
+"""Tests ShareGroupHeartbeat and ShareGroupDescribe, and the responses of other APIs for share
+groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUP_RESOURCE = 32
 
 
 class Member:
-    """A member of share group g with a separate connection."""
+    """A member of share group g with its own connection."""
 
     def __init__(self, wire: Wire, member_id: str) -> None:
         self.wire = wire
@@ -53,7 +53,8 @@ class Member:
 
 
 def served(reply: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns a response of a loaded shard, otherwise None."""
+    """Returns the response, or None if it shows that the coordinator has not loaded the group
+    yet."""
     return None if reply["error_code"] == COORDINATOR_LOAD_IN_PROGRESS else reply
 
 
@@ -68,7 +69,7 @@ def _prepared(wire: Wire, broker: Broker, work: Any) -> None:
     work(wire)
 
 
-async def test_member_joins_gets_its_partitions_and_leaves(tmp_path: Path) -> None:
+async def test_share_group_member_joins_gets_partitions_and_leaves(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         member = Member(wire, "a")
         reply = member.join("t")
@@ -85,7 +86,9 @@ async def test_member_joins_gets_its_partitions_and_leaves(tmp_path: Path) -> No
     await on_broker(tmp_path, work)
 
 
-async def test_invalid_heartbeat_is_refused_with_the_text_of_kafka(tmp_path: Path) -> None:
+async def test_invalid_share_group_heartbeat_is_refused_with_the_message_of_kafka(
+    tmp_path: Path,
+) -> None:
     cases: list[tuple[dict[str, Any], int, str | None]] = [
         ({"member_id": ""}, INVALID_REQUEST, None),
         ({"member_id": "m" * 37}, INVALID_REQUEST, None),
@@ -145,7 +148,9 @@ async def test_share_group_is_described_listed_and_deleted(tmp_path: Path) -> No
     await on_broker(tmp_path, work)
 
 
-async def test_group_is_the_same_after_a_restart(tmp_path: Path) -> None:
+async def test_share_group_member_keeps_its_epoch_and_partitions_after_a_restart(
+    tmp_path: Path,
+) -> None:
     def before(wire: Wire) -> None:
         assert Member(wire, "a").joined("t") == [0, 1]
 
@@ -161,7 +166,9 @@ async def test_group_is_the_same_after_a_restart(tmp_path: Path) -> None:
         await asked(broker, after)
 
 
-async def test_deleted_topic_is_forgotten_and_its_namesake_is_initialized(tmp_path: Path) -> None:
+async def test_share_group_drops_a_deleted_topic_and_assigns_the_recreated_one(
+    tmp_path: Path,
+) -> None:
     def work(wire: Wire) -> None:
         member = Member(wire, "a")
         assert member.joined("t") == [0, 1]
@@ -174,7 +181,9 @@ async def test_deleted_topic_is_forgotten_and_its_namesake_is_initialized(tmp_pa
     await on_broker(tmp_path, work)
 
 
-async def test_features_and_versions_follow_the_enabled_protocols(tmp_path: Path) -> None:
+async def test_api_versions_lists_share_apis_and_feature_only_when_protocol_is_enabled(
+    tmp_path: Path,
+) -> None:
     name = {"client_software_name": "x", "client_software_version": "1"}
 
     def on(wire: Wire) -> None:
@@ -224,10 +233,10 @@ OWN_SETTINGS = [
     ("share.isolation.level", "read_committed", "serializable"),
     ("share.renew.acknowledge.enable", "false", "maybe"),
 ]
-"""A valid and an invalid value of each setting."""
+"""For each setting of a share group, a valid and an invalid value."""
 
 
-async def test_own_settings_of_a_share_group_are_checked_and_described(tmp_path: Path) -> None:
+async def test_settings_of_a_single_share_group_are_validated_and_described(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         for name, valid, invalid in OWN_SETTINGS:
             assert alter(wire, name, invalid) == INVALID_CONFIG
@@ -246,7 +255,7 @@ async def test_own_settings_of_a_share_group_are_checked_and_described(tmp_path:
     await on_broker(tmp_path, work)
 
 
-async def test_own_heartbeat_interval_of_a_share_group_is_in_its_next_response(
+async def test_altered_heartbeat_interval_is_in_the_next_share_group_heartbeat(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:

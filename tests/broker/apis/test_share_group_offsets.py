@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets."""
+"""Tests DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def codes(reply: dict[str, Any]) -> dict[int, int]:
 def describe(
     scene: Scene, partitions: list[int] | None = None, topic: str = "t", version: int = 1
 ) -> Any:
-    """Returns start offset, lag and error of the partitions; all partitions of the group for
-    None."""
+    """Returns start offset, lag and error code of ``partitions``, or of all partitions of the group
+    for None."""
     topics = None if partitions is None else [{"topic_name": topic, "partitions": partitions}]
     asked = [{"group_id": "g", "topics": topics}]
     reply = scene.wire.call("DescribeShareGroupOffsets", version, {"groups": asked})
@@ -71,7 +71,9 @@ def join(scene: Scene, epoch: int = 0) -> int:
     return code
 
 
-async def test_altered_offsets_are_described_and_fetched(tmp_path: Path) -> None:
+async def test_altered_share_group_offsets_are_described_and_apply_to_fetches(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         find(scene.wire, "g", GROUP)
         for value in (b"a", b"b", b"c", b"d"):
@@ -98,7 +100,7 @@ async def test_altered_offsets_are_described_and_fetched(tmp_path: Path) -> None
     await on_scene(tmp_path, work, partitions=2, is_initialized=False)
 
 
-async def test_offsets_of_a_group_with_members_or_of_another_type_are_not_changed(
+async def test_share_offsets_of_a_group_with_members_or_of_another_type_are_unchanged(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -126,7 +128,7 @@ async def test_offsets_of_a_group_with_members_or_of_another_type_are_not_change
     await on_scene(tmp_path, work, is_initialized=False)
 
 
-async def test_deleted_offsets_are_forgotten(tmp_path: Path) -> None:
+async def test_deleted_share_group_offsets_are_not_described_any_more(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         find(scene.wire, "g", GROUP)
         scene.produce(b"a")

@@ -1,4 +1,4 @@
-"""The rules of Kafka 4.3.1 for share partitions, as requests show them; each test has one rule."""
+"""Tests the rules of Kafka 4.3.1 for share partitions with requests. Each test is for one rule."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ LOCK_MS = 30_000
 
 
 def batches(scene: Scene) -> tuple[StateBatch, ...]:
-    """Returns the stored batches of partition 0."""
     return stored(scene.broker, scene.loop, scene.topic_id).batches
 
 
 @pytest.mark.proves("share 5")
-async def test_record_is_archived_when_the_lock_of_its_fifth_delivery_ends(tmp_path: Path) -> None:
+async def test_record_is_archived_when_the_lock_of_its_fifth_delivery_expires(
+    tmp_path: Path,
+) -> None:
     time = MockTime()
 
     def work(scene: Scene) -> None:
@@ -41,7 +42,7 @@ async def test_record_is_archived_when_the_lock_of_its_fifth_delivery_ends(tmp_p
 
 
 @pytest.mark.proves("share 5")
-async def test_closed_session_leaves_the_delivery_count_as_it_was(tmp_path: Path) -> None:
+async def test_closed_share_session_does_not_reduce_delivery_counts(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a")
         member = scene.member("m")
@@ -69,7 +70,9 @@ async def test_acquisition_is_not_stored_but_release_and_expiry_are(tmp_path: Pa
     await on_scene(tmp_path, work, time=time)
 
 
-async def test_start_offset_passes_only_leading_final_records(tmp_path: Path) -> None:
+async def test_start_offset_advances_only_past_leading_records_in_a_final_state(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a", b"b", b"c", b"d")
         member = scene.member("m")
@@ -87,7 +90,7 @@ async def test_start_offset_passes_only_leading_final_records(tmp_path: Path) ->
     await on_scene(tmp_path, work)
 
 
-async def test_stored_start_offset_trails_by_one_acknowledgement(tmp_path: Path) -> None:
+async def test_stored_start_offset_is_one_acknowledgement_late(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a", b"b")
         member = scene.member("m")
@@ -103,7 +106,9 @@ async def test_stored_start_offset_trails_by_one_acknowledgement(tmp_path: Path)
     await on_scene(tmp_path, work)
 
 
-async def test_full_share_partition_delivers_only_released_records(tmp_path: Path) -> None:
+async def test_share_partition_at_its_lock_limit_delivers_only_released_records(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         scene.produce(*[b"v"] * LOCKS)
         scene.produce(b"beyond the limit")
@@ -119,7 +124,7 @@ async def test_full_share_partition_delivers_only_released_records(tmp_path: Pat
     await on_scene(tmp_path, work, settings=settings)
 
 
-async def test_records_are_delivered_again_among_new_ones_in_the_order_of_offsets(
+async def test_released_and_new_records_are_delivered_in_the_order_of_offsets(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -135,7 +140,7 @@ async def test_records_are_delivered_again_among_new_ones_in_the_order_of_offset
     await on_scene(tmp_path, work)
 
 
-async def test_accepted_record_is_final_and_released_one_available_after_a_new_load(
+async def test_reloaded_share_partition_delivers_released_but_not_accepted_records(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

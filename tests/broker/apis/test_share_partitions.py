@@ -1,4 +1,4 @@
-"""Share partitions in memory: how long they stay, and members of another principal."""
+"""Tests how long share partitions stay in memory, and share sessions of another principal."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.broker.share_scene import Scene, on_scene
 
 
 def sweep(scene: Scene) -> int:
-    """Searches for unused share partitions; returns how many are left in memory."""
+    """Searches for unused share partitions. Returns the number of those that remain in memory."""
     partitions = scene.broker.share_partitions
     asyncio.run_coroutine_threadsafe(partitions.sweep(), scene.loop).result(20)
     return scene.in_loop(lambda: len(partitions))
 
 
-async def test_unused_share_partition_without_locks_is_dropped(tmp_path: Path) -> None:
+async def test_unused_share_partition_without_locks_is_removed_from_memory(tmp_path: Path) -> None:
     time = MockTime()
 
     def work(scene: Scene) -> None:
@@ -41,7 +41,7 @@ async def test_unused_share_partition_without_locks_is_dropped(tmp_path: Path) -
     await on_scene(tmp_path, work, time=time)
 
 
-async def test_share_partition_of_a_deleted_topic_is_dropped(tmp_path: Path) -> None:
+async def test_share_partition_of_a_deleted_topic_is_removed_from_memory(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a")
         assert acquired(scene.member("m").open()) == [(0, 0, 1)]

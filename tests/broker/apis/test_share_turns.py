@@ -1,5 +1,5 @@
-"""Thousands of scattered records do not block the loop when they are acknowledged, delivered again,
-released or expire (law 9)."""
+"""Tests that thousands of scattered records do not block the event loop when they are acknowledged,
+delivered again, released or expire."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tests.broker.share_scene import Scene, on_scene
 from tests.waiting import until
 
 SCATTERED = 4_000
-"""The number of available records, each between two accepted ones."""
+"""The number of available records. An accepted record follows each of them."""
 
 
 def fetch_all(member: ShareMember) -> None:
-    """Fetches the scattered records; a response has only a part of them."""
+    """Fetches all scattered records with several requests, because a response contains only some of
+    them."""
     member.open(max_records=0, max_wait_ms=0)
     left = SCATTERED
     while left:
@@ -28,7 +29,9 @@ def fetch_all(member: ShareMember) -> None:
 
 
 @pytest.mark.campaign  # the profiler makes it slow
-async def test_scattered_records_do_not_block_the_loop(tmp_path: Path) -> None:
+async def test_thousands_of_scattered_share_records_do_not_block_the_event_loop(
+    tmp_path: Path,
+) -> None:
     time = MockTime()
 
     def work(scene: Scene) -> None:

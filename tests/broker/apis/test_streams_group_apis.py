@@ -1,5 +1,5 @@
-"""StreamsGroupHeartbeat, StreamsGroupDescribe, and the responses of other APIs for streams groups
-of KIP-1071."""
+"""Tests StreamsGroupHeartbeat and StreamsGroupDescribe, and the responses of other APIs for streams
+groups (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ STATEFUL = {
 
 
 class Member:
-    """A member of streams group g with a separate connection."""
+    """A member of streams group g with its own connection."""
 
     def __init__(self, wire: Wire, member_id: str, version: int = 0) -> None:
         self.wire = wire
@@ -103,7 +103,8 @@ class Member:
 
 
 def served(reply: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns a response of a loaded shard, otherwise None."""
+    """Returns the response, or None if it shows that the coordinator has not loaded the group
+    yet."""
     return None if reply["error_code"] == COORDINATOR_LOAD_IN_PROGRESS else reply
 
 
@@ -122,7 +123,7 @@ def _prepared(wire: Wire, broker: Broker, work: Any) -> None:
     work(wire)
 
 
-async def test_member_joins_gets_its_tasks_and_leaves(tmp_path: Path) -> None:
+async def test_streams_group_member_joins_gets_tasks_and_leaves(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         for version in (0, 1):
             member = Member(wire, "a", version)
@@ -142,7 +143,9 @@ async def test_member_joins_gets_its_tasks_and_leaves(tmp_path: Path) -> None:
     await on_broker(tmp_path, work)
 
 
-async def test_missing_internal_topics_are_created_with_their_settings(tmp_path: Path) -> None:
+async def test_missing_internal_topics_of_a_streams_group_are_created_with_settings(
+    tmp_path: Path,
+) -> None:
     def work(wire: Wire) -> None:
         member = Member(wire, "a")
         reply = member.join(STATEFUL)
@@ -165,7 +168,9 @@ async def test_missing_internal_topics_are_created_with_their_settings(tmp_path:
     await on_broker(tmp_path, work)
 
 
-async def test_failed_creation_of_an_internal_topic_is_part_of_the_status(tmp_path: Path) -> None:
+async def test_status_of_a_streams_member_says_why_an_internal_topic_was_not_created(
+    tmp_path: Path,
+) -> None:
     broken = {**STORE, "topic_configs": [{"key": "cleanup.policy", "value": "never"}]}
     subtopology = {
         "subtopology_id": "0",
@@ -188,7 +193,9 @@ async def test_failed_creation_of_an_internal_topic_is_part_of_the_status(tmp_pa
     await on_broker(tmp_path, work)
 
 
-async def test_invalid_heartbeat_is_refused_with_the_text_of_kafka(tmp_path: Path) -> None:
+async def test_invalid_streams_group_heartbeat_is_refused_with_the_message_of_kafka(
+    tmp_path: Path,
+) -> None:
     inner = {"epoch": 0, "subtopologies": [{"source_topics": ["__consumer_offsets"]}]}
     illegal = {"epoch": 0, "subtopologies": [{"source_topics": ["a/b"]}]}
     task = [{"subtopology_id": "0", "partitions": [0]}]
@@ -268,7 +275,7 @@ async def test_streams_group_is_described_listed_and_deleted(tmp_path: Path) -> 
     await on_broker(tmp_path, work)
 
 
-async def test_group_is_the_same_after_a_restart(tmp_path: Path) -> None:
+async def test_streams_group_is_unchanged_after_a_restart(tmp_path: Path) -> None:
     def before(wire: Wire) -> None:
         assert Member(wire, "a").joined(STATELESS) == {"0": [0, 1]}
 
@@ -284,7 +291,7 @@ async def test_group_is_the_same_after_a_restart(tmp_path: Path) -> None:
         await asked(broker, after)
 
 
-async def test_settings_of_a_group_are_in_force_from_the_next_heartbeat(tmp_path: Path) -> None:
+async def test_altered_streams_group_settings_apply_to_the_next_heartbeat(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         member = Member(wire, "a")
         member.joined(STATELESS)
@@ -307,7 +314,9 @@ async def test_settings_of_a_group_are_in_force_from_the_next_heartbeat(tmp_path
     await on_broker(tmp_path, work)
 
 
-async def test_streams_groups_are_not_served_without_their_protocol(tmp_path: Path) -> None:
+async def test_api_versions_omits_streams_apis_and_feature_when_protocol_is_disabled(
+    tmp_path: Path,
+) -> None:
     def work(wire: Wire) -> None:
         reply = wire.call(
             "ApiVersions", 4, {"client_software_name": "a", "client_software_version": "1"}
@@ -335,7 +344,7 @@ def joining(group_id: str, *changelogs: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def test_heartbeat_needs_rights_to_the_group_its_topics_and_new_topics(
+async def test_streams_heartbeat_needs_rights_on_group_topics_and_new_topics(
     tmp_path: Path,
 ) -> None:
     replies: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions in every version, and the message of each
+"""Tests CreateTopics, DeleteTopics and CreatePartitions in every version, and the message of each
 refusal."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client id and host in a request of a transactional producer are passed to the coordinator."""
+"""Tests that client id and host of a transactional request are passed to the coordinator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Transactional Produce requests: accepted and refused batches, in every version that supports
-transactions."""
+"""Tests transactional Produce requests: accepted and refused batches, in every version that
+supports transactions."""
 
 from __future__ import annotations
 
@@ -202,8 +202,8 @@ def test_produce_of_a_fenced_producer_gets_invalid_producer_epoch(
 
 @pytest.mark.parametrize("version", TV1_VERSIONS)
 def test_tv1_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, version: int) -> None:
-    """Clients cannot add an internal topic to a transaction. The broker checks this before it
-    checks writes to internal topics."""
+    """Clients can't add an internal topic to a transaction. The broker checks this before it checks
+    writes to internal topics."""
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, rules=1)
 
@@ -243,8 +243,8 @@ def test_produce_with_the_transactional_id_of_another_producer_is_refused(
 
 @pytest.mark.proves("transactions 10")
 def test_delayed_tv1_produce_after_the_marker_is_refused(wire: Wire, name: str) -> None:
-    """The error is INVALID_TXN_STATE below version 11 and TRANSACTION_ABORTABLE from version 11. No
-    transaction is open."""
+    """No transaction is open. The error is INVALID_TXN_STATE below version 11, and
+    TRANSACTION_ABORTABLE from version 11 on."""
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     producer.add({name: [0]})
@@ -281,7 +281,7 @@ def test_delayed_tv2_produce_after_the_marker_is_refused(
 
 
 @pytest.mark.proves("transactions 11")
-def test_tv2_transaction_has_the_next_epoch_and_starts_at_sequence_0(wire: Wire, name: str) -> None:
+def test_next_tv2_transaction_needs_the_next_epoch_and_sequence_0(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     producer = initialized(wire, name)
     before = producer.epoch
@@ -364,7 +364,8 @@ def test_records_of_a_transaction_with_acks_0_are_committed(
 
 
 def test_records_of_a_large_produce_belong_to_the_transaction(wire: Wire, name: str) -> None:
-    """The worker checks the records. The turn of each append looks up the transaction again."""
+    """A worker thread checks the records. The transaction may end during the check, so it is looked
+    up again in the turn of the append."""
     create_topic(wire, name, 3)
     producer = initialized(wire, name)
     values = [struct.pack(">i", number) * 500 for number in range(1000)]
@@ -386,7 +387,8 @@ def test_records_of_a_large_produce_belong_to_the_transaction(wire: Wire, name: 
 def test_tv2_produce_during_completion_succeeds_or_gets_retriable_error(
     wire: Wire, name: str
 ) -> None:
-    """The markers are written quickly here: Produce returns NONE or CONCURRENT_TRANSACTIONS."""
+    """The markers are written quickly here. Produce therefore returns NONE or
+    CONCURRENT_TRANSACTIONS."""
     create_topic(wire, name)
     producer = initialized(wire, name)
     for number in range(20):

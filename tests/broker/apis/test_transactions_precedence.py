@@ -1,7 +1,6 @@
-"""The order of the checks of transactional requests in every version.
+"""Tests the order of the checks of transactional requests in every version.
 
-The tests keep a transaction, or a whole shard, in a state that otherwise lasts only for a short
-time.
+The tests keep a transaction or a whole shard in a state that otherwise lasts only for a short time.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PHASES = {
 
 
 class HeldBroker:
-    """Sends requests to a broker that writes no markers and whose shards a test can put into any
+    """Sends requests to a broker that writes no markers. A test can put its shards into any
     phase."""
 
     def __init__(self, served: Served) -> None:
@@ -118,8 +117,8 @@ class HeldBroker:
         return code
 
     async def produce(self, id_: str, producer: tuple[int, int], version: int) -> int:
-        """Sends the first records of the next transaction to a partition that is not in the
-        transaction."""
+        """Sends the first records of the next transaction, to a partition that is not in the
+        transaction yet."""
         records = batch(
             b"v",
             producer_id=producer[0],
@@ -142,7 +141,7 @@ class HeldBroker:
         return code
 
     def put_all(self, phase: Phase) -> None:
-        """Puts every shard into a phase."""
+        """Puts every shard into ``phase``."""
         for hosted in self.served.broker.transactions.hosted_shards:
             hosted.phase = phase
 
@@ -170,7 +169,7 @@ EACH = [(name, version) for name, (versions, _) in CASES.items() for version in 
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_empty_id_error_precedes_shard_error_which_precedes_other_errors(
+async def test_shard_error_follows_empty_transactional_id_error_and_precedes_other_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:
@@ -223,11 +222,8 @@ async def test_describe_and_list_transactions_return_the_error_of_a_shard(
 async def test_concurrent_transactions_error_precedes_producer_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """During the completion of a transaction, Kafka 4.x returns CONCURRENT_TRANSACTIONS first
-    (KAFKA-18660), except for EndTxn of TV1.
-
-    The completion ends when the markers are written.
-    """
+    """While markers are being written, Kafka 4.x returns CONCURRENT_TRANSACTIONS before all other
+    errors (KAFKA-18660), except for EndTxn of TV1."""
     async with held_broker(tmp_path, monkeypatch) as on:
         for number, (name, version) in enumerate(EACH):
             id_ = f"{ID}-{number}"
@@ -252,7 +248,8 @@ async def test_concurrent_transactions_error_precedes_producer_errors(
 def expected_while_ending(
     name: str, version: int, who: tuple[int, int], owner: tuple[int, int]
 ) -> int:
-    """Returns the error code that is expected during the completion of the transaction."""
+    """Returns the error code that is expected while the markers of the transaction are being
+    written."""
     if name != "EndTxn" or version >= 5:
         return CONCURRENT_TRANSACTIONS
     if who[0] != owner[0]:

@@ -34,12 +34,12 @@ WITH_MEMBERS = range(3, 7)
 
 
 def unknown_topic(version: int) -> int:
-    """Returns the error of a topic that does not exist."""
     return UNKNOWN_TOPIC_ID if version >= 6 else UNKNOWN_TOPIC_OR_PARTITION
 
 
 def producer_for_group(wire: Wire, name: str, version: int) -> TransactionalProducer:
-    """Returns a producer that may commit offsets of the group ``name`` in this version."""
+    """Returns a producer that may commit offsets of the group ``name`` in this version of
+    TxnOffsetCommit."""
     create_topic(wire, name, 2)
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, 2 if version >= 5 else 1)
@@ -94,7 +94,6 @@ def test_txn_offset_commit_refuses_only_unknown_partitions(
 def test_txn_offset_commit_of_unknown_partitions_skips_the_other_checks(
     wire: Wire, name: str, version: int
 ) -> None:
-    """The broker reports unknown topics before it checks the group and the transaction."""
     producer = TransactionalProducer(wire, f"{name}-unknown", producer_id=77, epoch=3)
 
     codes = producer.commit_offsets("", {(f"{name}-none", 0): 1}, version)
@@ -117,7 +116,8 @@ def test_txn_offset_commit_refuses_empty_group_before_transaction_check(
 def test_txn_offset_commit_checks_the_transaction_before_the_group(
     wire: Wire, name: str, version: int
 ) -> None:
-    """The three producers are unknown, fenced, or have not added the group to the transaction."""
+    """Each of the three producers fails a check of the transaction: unknown, fenced, or without the
+    group in its transaction."""
     producer = producer_for_group(wire, name, version)
     offsets = {(name, 0): 1}
     member: dict[str, Any] = {}
@@ -283,7 +283,7 @@ def test_txn_offset_commit_after_the_end_of_its_transaction_is_refused(
 
 
 @pytest.mark.parametrize("version", [2, 5])
-def test_txn_offset_commit_of_600_partitions_commits_all_of_them(
+def test_txn_offset_commit_of_600_partitions_commits_all_partitions(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, f"{name}-wide", 600)

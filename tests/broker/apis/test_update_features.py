@@ -1,4 +1,5 @@
-"""UpdateFeatures of a standalone broker has the errors of Kafka 4.3.1, but changes no level."""
+"""Tests that UpdateFeatures on a standalone broker has the errors of Kafka 4.3.1, but changes no
+level."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def request(*updates: dict[str, Any]) -> dict[str, Any]:
     return {"timeout_ms": 5000, "feature_updates": list(updates), "validate_only": True}
 
 
-async def test_feature_update_that_kafka_refuses_or_that_changes_a_level_is_refused(
+async def test_update_features_refuses_changed_levels_and_all_that_kafka_refuses(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:

@@ -1,5 +1,5 @@
-"""A transaction of ten thousand partitions gets all its partitions and does not delay other
-requests for long."""
+"""Tests that a transaction of ten thousand partitions gets all its partitions and does not delay
+other requests for long."""
 
 from __future__ import annotations
 
@@ -145,7 +145,8 @@ async def test_verification_of_10_000_partitions_refuses_unadded_partitions(tmp_
 async def test_state_log_size_is_bounded_when_1000_partitions_are_added_singly(
     tmp_path: Path,
 ) -> None:
-    """Each record contains the complete list of partitions, so the log grows quadratically."""
+    """Each record contains the complete list of partitions, so the log grows quadratically until it
+    is cleaned."""
     async with wide(tmp_path) as served:
         client = served.client
         producer = await init(client, "payer")

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers requests of other brokers and of operators."""
+"""Tests WriteTxnMarkers requests of other brokers and of operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SETTINGS = {
 
 @asynccontextmanager
 async def broker_with_a_hanging_transaction(directory: Path) -> AsyncIterator[Broker]:
-    """Yields a broker with an open transaction that is unknown to its coordinator."""
+    """Yields a broker with an open transaction that its coordinator does not know."""
     async with serving(directory, SETTINGS) as broker:
         await served(broker)
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -65,7 +65,7 @@ async def write(
     transaction_version: int = 0,
     client_id: str = "operator",
 ) -> list[int]:
-    """Sends WriteTxnMarkers with one marker and returns the error codes of the partitions."""
+    """Sends WriteTxnMarkers with one marker. Returns the error codes of the partitions."""
     marker = {
         "producer_id": PID,
         "producer_epoch": epoch,
@@ -91,7 +91,7 @@ async def write(
 async def test_marker_of_an_operator_ends_a_hanging_transaction(
     tmp_path: Path, version: int, committed: bool
 ) -> None:
-    """The marker has the producer's current epoch."""
+    """The marker has the current epoch of the producer."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         with capture_logs() as lines:
             codes = await write(
@@ -116,7 +116,8 @@ async def test_marker_of_an_operator_ends_a_hanging_transaction(
 async def test_marker_is_logged_only_when_a_client_sends_it(
     tmp_path: Path, name: str, is_fellow: bool
 ) -> None:
-    """The client ids of Muster brokers and Kafka brokers differ."""
+    """Client ids distinguish clients from brokers. Muster and Kafka brokers have different client
+    ids."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         services: Any = broker.server.services
         broker.server.services = dataclasses.replace(services, enlisting=object())
@@ -188,8 +189,8 @@ async def committed_offset(broker: Broker) -> int | None:
 async def test_marker_gets_not_leader_when_the_group_shard_is_not_active(
     tmp_path: Path, phase: Phase
 ) -> None:
-    """NOT_LEADER_OR_FOLLOWER replaces the coordinator errors 14, 15 and 16, because the sender of
-    markers retries this error."""
+    """NOT_LEADER_OR_FOLLOWER replaces the coordinator errors 14, 15 and 16, because the sender of a
+    marker retries after this error."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         hosted = broker.groups.hosted_shards[HERE]
         hosted.phase = phase
@@ -205,8 +206,8 @@ async def test_ten_thousand_markers_are_answered_in_order(tmp_path: Path) -> Non
 
 
 async def test_marker_for_the_transaction_state_topic_is_refused(tmp_path: Path) -> None:
-    """A shard of the topic tracks its log end offset: a record of another writer would occupy the
-    next offset."""
+    """A shard of this topic tracks its log end offset. A marker would occupy the offset that the
+    shard expects for its next record."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         producer = await initialised(broker, "t")
         assert await write(broker, (TRANSACTION_TOPIC, [0])) == [3]

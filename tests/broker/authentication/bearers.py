@@ -1,4 +1,4 @@
-"""OAUTHBEARER tokens, the keys that sign them, and an issuer that serves the keys by HTTP."""
+"""OAUTHBEARER tokens, the keys that sign them, and an issuer that publishes the keys over HTTP."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 class Issuer:
-    """An HTTP server that sends the ``answers`` in order and repeats the last one."""
+    """An HTTP server that sends the ``answers`` in order and then repeats the last one."""
 
     def __init__(self, *answers: bytes, location: str = "") -> None:
         """``answers`` are the response bodies. If ``location`` is set, each response redirects to

@@ -1,4 +1,4 @@
-"""A broker whose listener requires SASL, and functions for the steps of a login."""
+"""Starts a broker whose listener requires SASL, and provides functions for the steps of a login."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ LISTENER = "SASL_PLAINTEXT"
 
 
 def own_slices() -> Slices:
-    """Returns slices for work that does not share the event loop with another task."""
+    """Returns slices for work that does not share the event loop with other tasks."""
     return Slicer(Time()).work("test")
 
 
 async def add_scram_user(
     users: Users, name: str, password: str, mechanism: str, iterations: int = 4096
 ) -> None:
-    """Creates a SCRAM credential for a user."""
     by = BY_NAME[mechanism]
     salted = by.salted_password(password.encode(), SALT, iterations)
     done = await users.alter([], [Upsertion(name, by.code, iterations, SALT, salted)], own_slices())
@@ -53,7 +52,8 @@ async def add_scram_user(
 
 
 def frozen_clock() -> Time:
-    """Returns a clock whose time does not advance, so that no failed login expires. Timers run."""
+    """Returns a clock that does not advance, so that no recorded login failure expires. Timers
+    still fire."""
     return Time(monotonic_s=lambda: 1000.0)
 
 
@@ -81,7 +81,6 @@ def port_of(broker: Broker) -> int:
 
 
 async def connect(broker: Broker) -> Client:
-    """Returns a client that has not sent any request."""
     return await Client.connect(port_of(broker))
 
 
@@ -90,7 +89,7 @@ def plain_token(name: str = "alice", password: str = "alice-secret") -> bytes:
 
 
 async def log_in(client: Client, name: str = "alice", password: str = "") -> dict[str, Any]:
-    """Logs in by PLAIN and returns the response to SaslAuthenticate."""
+    """Logs in with PLAIN. Returns the response to SaslAuthenticate."""
     await client.call(HANDSHAKE, 1, mechanism="PLAIN")
     token = plain_token(name, password or PASSWORDS[name])
     return await client.call(AUTHENTICATE, 2, auth_bytes=token)
@@ -99,8 +98,8 @@ async def log_in(client: Client, name: str = "alice", password: str = "") -> dic
 async def log_in_by_scram(
     client: Client, name: bytes, password: bytes, *, nonce: bytes = b"", header: bytes = b"n,,"
 ) -> dict[str, Any]:
-    """Logs in by SCRAM and returns the response to the last message. In this message, ``nonce`` is
-    inserted before the combined nonce."""
+    """Logs in with SCRAM. Returns the response to the last message. If ``nonce`` is given, this
+    message contains it before the combined nonce."""
     await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
     bare = b"n=" + name + b",r=abc"
     first = await client.call(AUTHENTICATE, 1, auth_bytes=header + bare)
@@ -116,7 +115,6 @@ async def log_in_by_scram(
 
 
 async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
-    """Returns all bytes that the broker sends until it closes the connection."""
     try:
         return await asyncio.wait_for(client.reader.read(), within_s)
     except ConnectionResetError:
@@ -124,8 +122,9 @@ async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
 
 
 def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
-    """Returns a frame that is truncated in the middle of ``secret``, and the same frame with a
-    longer length prefix."""
+    """Returns two incomplete requests, which end in the middle of ``secret``. The length prefix of
+    the first request matches the remaining bytes. The length prefix of the second request has the
+    length of the complete request."""
     whole = encode_request_header(key, version, 1, "x")
     whole += BY_KEY[key].encode_request(version, body)
     end = whole.index(secret) + len(secret) - 4
@@ -133,13 +132,11 @@ def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[byt
 
 
 async def send_cut(client: Client, request: bytes) -> None:
-    """Sends a truncated request, ends the stream and waits until the broker closes the
-    connection."""
     client.send_raw(request)
     client.writer.write_eof()
     assert await all_until_closed(client) == b""
 
 
 def with_length(token: bytes) -> bytes:
-    """Returns the frame of a raw token, which a client sends after SaslHandshake version 0."""
+    """Returns a token with its length prefix, as clients send it after SaslHandshake version 0."""
     return struct.pack(">i", len(token)) + token

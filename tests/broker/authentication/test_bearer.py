@@ -1,4 +1,4 @@
-"""OAUTHBEARER: a valid signed token logs in; every other token is refused."""
+"""Tests that OAUTHBEARER accepts a valid signed token and refuses every other token."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_valid_bearer_token_sets_user_name_and_session_expiry(tmp_path: Path) ->
         (lambda: token(sub=7), "the token has no user name in claim sub"),
     ],
 )
-def test_invalid_bearer_token_is_refused_with_a_reason_that_omits_it(
+def test_reason_of_a_refused_bearer_token_does_not_contain_the_token(
     tmp_path: Path, make: Callable[[], str], reason: str
 ) -> None:
     made = make()

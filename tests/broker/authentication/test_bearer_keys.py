@@ -1,4 +1,4 @@
-"""The keys that sign tokens: their sources, their refresh, and invalid documents."""
+"""Tests the keys that sign tokens: their sources, their refresh, and invalid documents."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ def lines() -> Iterator[list[Any]]:
 
 
 class Clock:
-    """A clock that the test advances."""
-
     def __init__(self) -> None:
         self.s = 100.0
         self.time = Time(wall_s=lambda: NOW_S, monotonic_s=lambda: self.s)
@@ -54,7 +52,7 @@ def accepts_token(tokens: SignedTokens) -> bool:
 
 
 async def fetch_error(lines: list[Any], tokens: SignedTokens) -> str:
-    """Returns the logged reason of the failed fetch of keys."""
+    """Returns the logged reason why the keys could not be fetched."""
     await eventually(lambda: lines)
     await eventually(lambda: not tokens._is_reading)
     (line,) = lines

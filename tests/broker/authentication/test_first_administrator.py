@@ -1,4 +1,5 @@
-"""The first user is added when the broker is down, logs in by SCRAM, and adds the second user."""
+"""Tests that the first user, who is added while the broker is down, logs in with SCRAM and adds a
+second user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The delay of logins after failed logins with the same user name and address."""
+"""Tests the delay of logins after failed logins with the same user name and address."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_login_delay_ends_within_seconds_after_any_number_of_failures() -> None:
     assert guesses.wait_ms(HOST, ALICE, LATEST_MS + TURN_MS) == 0
 
 
-def test_user_names_beyond_the_bound_share_one_login_queue() -> None:
+def test_user_names_beyond_the_maximum_per_address_share_one_login_queue() -> None:
     guesses = Guesses()
     spray(guesses, NAMES_MAX + FAILURES_AT_ONCE)
     assert guesses.wait_ms(HOST, "another", 0) == 0
@@ -60,7 +60,7 @@ def test_user_names_beyond_the_bound_share_one_login_queue() -> None:
     assert len(guesses._clear_ms[HOST]) == NAMES_MAX + 1
 
 
-def test_user_name_counts_towards_the_bound_when_its_failures_have_expired() -> None:
+def test_expired_login_failures_are_removed_only_when_the_next_failure_is_added() -> None:
     """Otherwise a client that tries each name once would never reach the bound."""
     guesses = Guesses()
     spray(guesses, NAMES_MAX)

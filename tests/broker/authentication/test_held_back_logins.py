@@ -1,4 +1,4 @@
-"""Delayed logins in virtual time, together with failing logins from the same address."""
+"""Tests delayed logins in virtual time, together with failing logins from the same address."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_login_of_a_known_user_is_not_delayed_when_many_names_fail(
 
 @pytest.mark.parametrize("closes", [False, True], ids=["stays", "closes_early"])
 @pytest.mark.parametrize("names", [1, 10_000], ids=["one_name", "a_name_a_login"])
-def test_number_of_concurrent_password_checks_is_bounded_per_address(
+def test_number_of_password_guesses_in_4_s_is_bounded_per_address(
     world: LoginWorld, names: int, closes: bool
 ) -> None:
     """The client guesses 250 passwords per second for 4 s, each on a new connection."""

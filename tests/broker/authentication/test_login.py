@@ -1,5 +1,5 @@
-"""The bytes that a client receives before its login equal Kafka's; the duration and memory of a
-login are bounded."""
+"""Tests that the bytes that a client receives before its login equal Kafka's, and that duration and
+memory of a login are bounded."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ def reasons(lines: list[Any]) -> list[str]:
 
 
 async def serves(client: Client) -> bool:
-    """Returns True if the broker answers the requests of the client."""
     return (await client.call(GROUPS, 0))["error_code"] == 0
 
 
@@ -80,7 +79,7 @@ async def test_plain_login_sets_the_principal_of_the_connection(tmp_path: Path) 
         assert logins.counts == {Result(LISTENER, "PLAIN", SUCCESS): 1}
 
 
-async def test_requests_pipelined_after_the_last_token_are_served(tmp_path: Path) -> None:
+async def test_requests_pipelined_after_the_last_login_message_are_served(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client = await connect(broker)
         handshake = client.send(HANDSHAKE, 1, mechanism="PLAIN")
@@ -111,7 +110,7 @@ async def test_login_succeeds_when_each_byte_arrives_separately(tmp_path: Path) 
 
 
 @pytest.mark.proves("security 2")
-async def test_api_versions_with_unknown_version_may_be_repeated(
+async def test_api_versions_may_be_repeated_before_login_after_an_error(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -180,7 +179,7 @@ async def test_metadata_request_before_login_gets_no_response(
 
 
 @pytest.mark.proves("security 4")
-async def test_only_a_valid_raw_token_gets_a_response(
+async def test_token_after_handshake_v0_gets_a_response_only_when_valid(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -218,7 +217,9 @@ async def test_frame_of_invalid_size_is_refused_before_its_body_arrives(
         ]
 
 
-async def test_empty_raw_token_fails_the_login(tmp_path: Path, lines: list[Any]) -> None:
+async def test_empty_token_after_handshake_v0_fails_the_login(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client = await connect(broker)
         await client.call(HANDSHAKE, 0, mechanism="PLAIN")
@@ -352,7 +353,9 @@ async def test_connection_is_closed_when_login_takes_too_long(
         assert (logins.strangers, logins.held_bytes) == (0, 0)
 
 
-async def test_login_fails_after_64_messages(tmp_path: Path, lines: list[Any]) -> None:
+async def test_connection_is_closed_when_64_messages_do_not_complete_the_login(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client = await connect(broker)
         header = struct.pack(">hhihx", VERSIONS, 99, 1, -1)
@@ -362,7 +365,7 @@ async def test_login_fails_after_64_messages(tmp_path: Path, lines: list[Any]) -
         assert reasons(lines) == ["the client did not log in within 64 messages"]
 
 
-async def test_oldest_login_of_the_busiest_address_is_closed_at_the_bound(
+async def test_oldest_unfinished_login_of_the_busiest_address_is_closed_at_the_bound(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "STRANGERS_MAX", 5)
@@ -499,7 +502,7 @@ async def test_300_unfinished_logins_do_not_delay_other_connections(tmp_path: Pa
         assert max(waits) < 0.05
 
 
-async def test_start_logs_plain_without_tls_and_ignored_login_module(
+async def test_start_warns_of_plain_without_tls_and_of_an_ignored_login_module(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     unused = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_x="planted";'

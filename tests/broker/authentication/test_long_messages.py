@@ -1,4 +1,4 @@
-"""A login message blocks the event loop for less than 10 ms, whatever its content is (law 9)."""
+"""Tests that a login message blocks the event loop for less than 10 ms, whatever its content is."""
 
 from __future__ import annotations
 
@@ -67,12 +67,14 @@ def filled(before: bytes, again: bytes, after: bytes) -> Callable[[int], list[by
 
 
 def after_first(of_size: Callable[[int], list[bytes]]) -> Callable[[int], list[bytes]]:
-    """Returns a function that inserts the first SCRAM message before the given messages."""
+    """Returns a function that builds the first SCRAM message, followed by the messages of
+    ``of_size``."""
     return lambda size: [b"n,,n=a,r=abc", *of_size(size)]
 
 
 def headed(text: str, again: str) -> Callable[[int], list[bytes]]:
-    """Returns a function that builds tokens whose header has nearly ``size`` bytes."""
+    """Returns a function that builds a message with a token whose header has nearly ``size``
+    bytes."""
 
     def of_size(size: int) -> list[bytes]:
         bytes_max = (min(size, bearer.HEADER_CHARACTERS_MAX) - 100) // 4 * 3

@@ -1,4 +1,4 @@
-"""Logins over TLS: bytes after the last login message are passed to the Kafka protocol."""
+"""Tests logins over TLS: bytes after the last login message are passed to the Kafka protocol."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ async def test_librdkafka_logs_in_over_tls(tmp_path: Path, mechanism: str) -> No
         assert await asyncio.to_thread(produce_and_consume, secured, "t") == [b"0", b"1", b"2"]
 
 
-async def test_requests_in_tls_records_after_the_last_token_are_served(tmp_path: Path) -> None:
+async def test_requests_in_tls_records_after_the_last_login_message_are_served(
+    tmp_path: Path,
+) -> None:
     authority = Authority(tmp_path)
     settings = over_tls(authority)
     async with broker_with_logins(tmp_path / "data", settings) as (broker, _):

@@ -1,4 +1,4 @@
-"""librdkafka and aiokafka log in, produce and consume; a wrong password is reported."""
+"""Tests that librdkafka and aiokafka log in, produce and consume, and report a wrong password."""
 
 from __future__ import annotations
 

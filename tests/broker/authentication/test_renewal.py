@@ -1,4 +1,4 @@
-"""The expiry of SASL sessions, and the reauthentications that renew them (KIP-368)."""
+"""Tests the expiry of SASL sessions, and the re-authentications that renew them (KIP-368)."""
 
 from __future__ import annotations
 
@@ -53,14 +53,17 @@ async def list_groups(client: Client) -> int:
 
 
 async def end_session(broker: Broker, time: MockTime) -> None:
-    """Expires the only session. Its lifetime is SHORT, which real time does not reduce."""
+    """Expires the SASL session of the only connection. Mock time advances beyond its lifetime
+    SHORT; real time does not count."""
     time.move(100)
     (connection,) = broker.server.connections
     session = connection.session
     await eventually(lambda: session._timer is None)  # type: ignore[union-attr]
 
 
-async def test_session_lifetime_is_returned_and_renewed_by_reauthentication(tmp_path: Path) -> None:
+async def test_sasl_session_lifetime_is_returned_and_renewed_by_reauthentication(
+    tmp_path: Path,
+) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, logins):
         client = await connect(broker)
         assert (await log_in(client))["session_lifetime_ms"] == 60_000
@@ -86,7 +89,9 @@ async def test_session_lifetime_is_returned_and_renewed_by_reauthentication(tmp_
 
 
 @pytest.mark.proves("security 5")
-async def test_expired_session_stays_open_until_its_next_request(tmp_path: Path) -> None:
+async def test_connection_with_expired_sasl_session_stays_open_until_next_request(
+    tmp_path: Path,
+) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, logins):
         client = await connect(broker)
@@ -100,7 +105,7 @@ async def test_expired_session_stays_open_until_its_next_request(tmp_path: Path)
         assert logins.counts[Result(LISTENER, "PLAIN", EXPIRED)] == 1
 
 
-async def test_session_expiry_ignores_jumps_of_the_wall_clock(tmp_path: Path) -> None:
+async def test_sasl_session_expiry_ignores_jumps_of_the_wall_clock(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path / "long", LONG, time=time) as (broker, _):
         client = await connect(broker)
@@ -117,7 +122,7 @@ async def test_session_expiry_ignores_jumps_of_the_wall_clock(tmp_path: Path) ->
 
 
 @pytest.mark.proves("security 5")
-async def test_expired_session_can_be_renewed(tmp_path: Path) -> None:
+async def test_expired_sasl_session_can_be_renewed(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await connect(broker)
@@ -132,7 +137,7 @@ async def test_expired_session_can_be_renewed(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("security 5")
-async def test_connection_of_a_raw_token_client_is_closed_at_expiry(
+async def test_connection_that_logged_in_after_handshake_v0_is_closed_at_expiry(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -148,7 +153,7 @@ async def test_connection_of_a_raw_token_client_is_closed_at_expiry(
 
 
 @pytest.mark.proves("security 6")
-async def test_second_renewal_within_a_second_fails_and_keeps_connection(
+async def test_second_reauthentication_within_a_second_fails_and_keeps_connection(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -164,7 +169,9 @@ async def test_second_renewal_within_a_second_fails_and_keeps_connection(
 
 
 @pytest.mark.proves("security 6")
-async def test_renewal_is_refused_when_sessions_have_no_lifetime(tmp_path: Path) -> None:
+async def test_reauthentication_is_refused_when_sasl_sessions_have_no_lifetime(
+    tmp_path: Path,
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client = await connect(broker)
         await log_in(client)
@@ -180,7 +187,7 @@ async def test_renewal_is_refused_when_sessions_have_no_lifetime(tmp_path: Path)
 
 
 @pytest.mark.proves("security 6")
-async def test_renewal_as_another_user_is_refused(tmp_path: Path) -> None:
+async def test_reauthentication_as_another_user_is_refused(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, logins):
         client = await connect(broker)
         await log_in(client)
@@ -194,7 +201,7 @@ async def test_renewal_as_another_user_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("security 6")
-async def test_renewal_with_another_mechanism_closes_at_the_next_frame(
+async def test_connection_is_closed_at_the_next_frame_after_reauthentication_with_another_mechanism(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
@@ -209,7 +216,7 @@ async def test_renewal_with_another_mechanism_closes_at_the_next_frame(
         ]
 
 
-async def test_renewal_with_a_wrong_password_closes_the_connection_after_delay(
+async def test_reauthentication_with_wrong_password_closes_connection_after_delay(
     tmp_path: Path,
 ) -> None:
     slow = {**LONG, "connection.failed.authentication.delay.ms": "150"}
@@ -227,7 +234,7 @@ async def test_renewal_with_a_wrong_password_closes_the_connection_after_delay(
         assert await all_until_closed(client) == b"", "what is behind it is not answered"
 
 
-async def test_password_guesses_in_renewals_count_as_failed_logins(
+async def test_password_guesses_in_reauthentications_count_as_failed_logins(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with broker_with_logins(tmp_path, LONG, time=frozen_clock()) as (broker, logins):
@@ -265,7 +272,7 @@ async def test_password_guesses_in_renewals_count_as_failed_logins(
         assert lines[-1]["reason"] == "too many failed logins of this user from this address"
 
 
-async def test_timers_are_cancelled_when_client_closes_during_a_delayed_renewal(
+async def test_timers_are_cancelled_when_client_closes_in_a_delayed_reauthentication(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path, LONG, time=frozen_clock()) as (broker, logins):
@@ -286,7 +293,9 @@ async def test_timers_are_cancelled_when_client_closes_during_a_delayed_renewal(
         assert logins.counts[Result(LISTENER, "PLAIN", RENEWED)] == 0
 
 
-async def test_renewal_with_an_unknown_mechanism_closes_the_connection(tmp_path: Path) -> None:
+async def test_reauthentication_with_an_unknown_mechanism_closes_the_connection(
+    tmp_path: Path,
+) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
         client = await connect(broker)
         await log_in(client)
@@ -296,7 +305,9 @@ async def test_renewal_with_an_unknown_mechanism_closes_the_connection(tmp_path:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_other_requests_are_not_served_during_a_renewal(tmp_path: Path, version: int) -> None:
+async def test_other_requests_are_not_served_during_a_reauthentication(
+    tmp_path: Path, version: int
+) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
         client = await connect(broker)
         await log_in(client)
@@ -308,7 +319,9 @@ async def test_other_requests_are_not_served_during_a_renewal(tmp_path: Path, ve
         assert await all_until_closed(client) == b""
 
 
-async def test_renewal_token_above_the_size_limit_closes_the_connection(tmp_path: Path) -> None:
+async def test_reauthentication_message_above_the_size_limit_closes_the_connection(
+    tmp_path: Path,
+) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
         client = await connect(broker)
         await log_in(client)
@@ -317,7 +330,7 @@ async def test_renewal_token_above_the_size_limit_closes_the_connection(tmp_path
         assert await all_until_closed(client) == b""
 
 
-async def test_session_that_expires_during_its_renewal_is_renewed(tmp_path: Path) -> None:
+async def test_sasl_session_that_expires_during_reauthentication_is_renewed(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await connect(broker)
@@ -329,7 +342,7 @@ async def test_session_that_expires_during_its_renewal_is_renewed(tmp_path: Path
         assert await list_groups(client) == 0
 
 
-async def test_session_timer_is_cancelled_when_connection_closes(tmp_path: Path) -> None:
+async def test_sasl_session_timer_is_cancelled_when_connection_closes(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
         client = await connect(broker)
         await log_in(client)

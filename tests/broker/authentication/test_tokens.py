@@ -1,4 +1,4 @@
-"""Delegation tokens of a standalone broker: requests, logins and expiry."""
+"""Tests delegation tokens of a standalone broker: requests, logins and expiry."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ async def ended(client: Client, proof: bytes, period_ms: int = -1) -> tuple[int,
 
 
 async def described_ids(client: Client, *owners: str) -> list[str]:
-    """Returns the token ids in a DescribeDelegationToken response, for ``owners`` or, if it is
-    empty, for all owners."""
+    """Returns the token ids in a DescribeDelegationToken response for ``owners``, or for all owners
+    if none are given."""
     named = [{"principal_type": "User", "principal_name": each} for each in owners] or None
     answer = await client.call(DESCRIBE, 3, owners=named)
     assert not answer["error_code"]
@@ -212,7 +212,7 @@ async def test_login_with_a_token_has_owner_principal_until_the_token_expires(
         assert late["error_code"] == SASL_AUTHENTICATION_FAILED
 
 
-async def test_token_id_is_not_accepted_as_a_user_name(tmp_path: Path) -> None:
+async def test_delegation_token_id_is_not_accepted_as_a_user_name(tmp_path: Path) -> None:
     async with tokens_at(tmp_path) as broker:
         made = await created(await logged_in(broker))
         client = await connect_to(broker)
@@ -247,7 +247,7 @@ async def test_owner_and_renewers_can_renew_and_expire_a_token(tmp_path: Path) -
         assert await described_ids(alice) == []
 
 
-async def test_token_requests_are_refused_when_anonymous_or_logged_in_by_token(
+async def test_token_requests_of_anonymous_clients_and_of_token_logins_are_refused(
     tmp_path: Path,
 ) -> None:
     async with tokens_at(tmp_path) as broker:
@@ -294,7 +294,7 @@ def entry(operation: Operation, kind: ResourceType, name: str) -> AclEntry:
     return AclEntry(pattern, str(BOB), "*", operation, Permission.ALLOW)
 
 
-async def test_tokens_of_other_owners_need_acls(tmp_path: Path) -> None:
+async def test_delegation_tokens_of_other_owners_need_acls(tmp_path: Path) -> None:
     async with tokens_at(tmp_path, authorizer_class_name=STANDARD) as broker:
         alice, bob = await logged_in(broker), await logged_in(broker, "bob")
         hers = (await created(alice))["token_id"]

@@ -1,4 +1,5 @@
-"""SCRAM messages that a login accepts or refuses, and outputs that must not contain secrets."""
+"""Tests SCRAM messages that a login accepts or refuses, and outputs that must not contain
+secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCRAM users: the requests that describe and alter them, and the file that stores them."""
+"""Tests SCRAM users: the requests that describe and alter them, and the file that stores them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def described(client: Client, *names: str) -> dict[str, Any]:
     }
 
 
-async def test_credentials_are_altered_and_described(tmp_path: Path) -> None:
+async def test_scram_credentials_are_altered_and_described(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         client = await connect(broker)
         assert await described(client) == {}
@@ -95,7 +95,7 @@ async def test_credentials_are_altered_and_described(tmp_path: Path) -> None:
         assert await described(client) == {"al": [(1, 4096)]}
 
 
-async def test_invalid_alteration_fails_only_for_its_user(tmp_path: Path) -> None:
+async def test_invalid_scram_alteration_fails_only_for_its_user(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         client = await connect(broker)
         await alter(client, [upsertion("al")])
@@ -136,7 +136,7 @@ async def test_invalid_alteration_fails_only_for_its_user(tmp_path: Path) -> Non
         }
 
 
-async def test_users_survive_a_restart_in_a_file_with_owner_permissions(
+async def test_scram_users_survive_a_restart_in_a_file_that_only_its_owner_may_read(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -191,7 +191,9 @@ def test_start_fails_when_user_file_is_unreadable(tmp_path: Path, text: str) -> 
     assert "planted" not in str(caught.value)
 
 
-async def test_changed_credential_does_not_end_a_session(tmp_path: Path, lines: list[Any]) -> None:
+async def test_changed_scram_credential_does_not_end_a_session(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client = await connect(broker)
         await log_in(client)
@@ -261,7 +263,7 @@ def test_repr_of_a_scram_upsertion_has_no_secret() -> None:
     assert "planted" not in f"{asked!r} {asked}"
 
 
-def test_10_000_users_load_within_2_s(tmp_path: Path) -> None:
+def test_10_000_scram_users_are_loaded_within_2_s(tmp_path: Path) -> None:
     text = credential_text(credential(ScramMechanism.SHA_256, SALTED, SALT, 4096))
     users = {f"user-{number}": {"SCRAM-SHA-256": text} for number in range(10_000)}
     (tmp_path / NAME).write_text(json.dumps({"version": 1, "users": users}))

@@ -1,4 +1,5 @@
-"""A broker with logins in virtual time, and clients that log in by PLAIN from given addresses."""
+"""Starts a broker with logins in virtual time, and clients that log in with PLAIN from given
+addresses."""
 
 from __future__ import annotations
 
@@ -19,14 +20,13 @@ from tests.simulation.whole.process import PORT, Process
 
 
 class Login:
-    """One login of a client. ``code`` is the error code of the response, or None until the response
-    arrives."""
+    """One login of a client. ``code`` is the error code of the response; None until it arrives."""
 
     def __init__(self, world: LoginWorld, host: str, name: str, password: str) -> None:
         self.code: int | None = None
         self.took_s: float | None = None
-        """The seconds from the connection until the response arrives or the broker closes; None
-        until then."""
+        """The seconds from the connection until the response arrives or the broker closes the
+        connection; None until then."""
         self._world = world
         self._token = plain_token(name, password)
         self._began_ns = world.agenda.now_ns
@@ -58,7 +58,7 @@ class Login:
 
 
 class LoginWorld:
-    """A broker whose only listener requires a login; `run` advances the virtual time."""
+    """A broker whose only listener requires a login. `run` advances the virtual time."""
 
     def __init__(self, **settings: str) -> None:
         self.agenda = Agenda()
@@ -91,5 +91,4 @@ class LoginWorld:
             self._process.run()
 
     def end(self) -> None:
-        """Frees the broker's resources."""
         self._process.bury()

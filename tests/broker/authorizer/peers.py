@@ -32,5 +32,5 @@ def allow(
     pattern: PatternType = PatternType.LITERAL,
     permission: Permission = Permission.ALLOW,
 ) -> AclEntry:
-    """Returns an ACL for any host; the default allows READ on a literal topic."""
+    """Returns an ACL for any host. By default it allows READ on a literal topic."""
     return AclEntry(Pattern(kind, name, pattern), principal, "*", operation, permission)

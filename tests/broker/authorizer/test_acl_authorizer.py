@@ -1,4 +1,5 @@
-"""The authorizer: cached decisions, their invalidation by ACL changes, and the audit of denials."""
+"""Tests the authorizer: cached decisions, their invalidation by ACL changes, and the audit of
+denials."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def allowed_somewhere(rights, connection, operation):
     return result_of(rights.allows_somewhere(connection, operation, TOPIC, api="InitProducerId"))
 
 
-async def test_access_to_any_resource_is_decided_by_all_acls_of_the_type():
+async def test_check_for_any_resource_considers_all_acls_of_the_resource_type():
     rights = authorizer(allow("t", WRITE))
     connection = peer()
     assert allowed_somewhere(rights, connection, WRITE)
@@ -105,7 +106,7 @@ async def test_access_to_any_resource_is_decided_by_all_acls_of_the_type():
     rights.audit.stop()
 
 
-async def test_access_to_any_resource_is_cached_until_an_acl_changes(monkeypatch):
+async def test_decision_for_any_resource_is_cached_until_an_acl_changes(monkeypatch):
     judged = []
     real = AclRules.may_somewhere
     monkeypatch.setattr(
@@ -147,7 +148,7 @@ async def test_number_of_cached_decisions_of_all_connections_is_bounded(what, mo
     assert 50 <= len(rights.verdicts) + len(rights.bits) <= 100
 
 
-async def test_decision_cache_keeps_a_recently_used_name_at_an_eviction(monkeypatch):
+async def test_decision_cache_evicts_names_that_were_not_used_recently(monkeypatch):
     monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
     judged = []
     real = AclRules.verdict

@@ -1,5 +1,5 @@
-"""ACLs in the data directory: a change takes effect when it is on disk, and concurrent changes
-share a write."""
+"""Tests ACLs in the data directory: a change takes effect when it is on disk, and concurrent
+changes share a write."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def acls_on(fs: SimulatedFiles, run: Callable[..., Any] = run_inline) -> FileAcl
     return FileAcls(fs, "/data", run, Slicer(Time()))
 
 
-async def test_acl_change_is_on_disk_before_it_is_in_effect() -> None:
+async def test_acl_change_takes_effect_after_it_is_on_disk() -> None:
     fs = directory()
     seen: list[tuple[int, int]] = []
 
@@ -89,7 +89,7 @@ async def test_acl_change_without_effect_does_not_write_the_file() -> None:
     assert (acls.index.epoch, len(fs.calls)) == (epoch, before)
 
 
-async def test_acl_is_not_in_effect_when_its_write_failed() -> None:
+async def test_acl_change_does_not_take_effect_when_its_write_failed() -> None:
     fs = directory()
     acls = acls_on(fs)
     fs.fail("fsync", ".tmp", code=errno.ENOSPC)

@@ -1,5 +1,5 @@
-"""The audit log: each denial is logged at first, and repeated denials are counted. Log lines and
-memory are bounded."""
+"""Tests the audit log: each denial is logged at first, and repeated denials are counted. Log lines
+and memory are bounded."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_number_of_logged_and_stored_denials_is_bounded(
     audit.stop()
 
 
-async def test_stop_logs_the_number_of_unlogged_denials(lines: list[dict[str, Any]]) -> None:
+async def test_broker_stop_logs_the_number_of_unlogged_denials(lines: list[dict[str, Any]]) -> None:
     audit = Audit(MockTime())
     denied(audit)
     denied(audit)

@@ -1,4 +1,4 @@
-"""The quota file: quotas survive a restart, and a failed write does not change quotas."""
+"""Tests the quota file: quotas survive a restart, and a failed write does not change quotas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from security.quotas.entities import Entity
 from tests.broker.serving import asked, serving
 
 
-async def test_quotas_survive_a_restart_in_a_file_with_owner_permissions(
+async def test_quotas_survive_a_restart_in_a_file_that_only_its_owner_may_read(
     tmp_path: Path,
 ) -> None:
     entities = [Entity("a b*"), Entity("a b*", None), Entity(client_id="c"), Entity(ip="10.0.0.1")]
@@ -52,7 +52,7 @@ async def test_start_fails_when_quota_file_has_an_invalid_entry(
             pass
 
 
-async def test_quota_is_not_in_effect_when_its_write_failed(
+async def test_quota_change_does_not_take_effect_when_its_write_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

@@ -1,5 +1,5 @@
-"""Denied checks that Kafka does not audit: checks that are followed by a fallback, and entries that
-a list omits."""
+"""Tests denied checks that Kafka does not audit: checks after which a handler tries another right,
+and checks that only omit entries from a list."""
 
 from __future__ import annotations
 
@@ -42,15 +42,13 @@ def send_unaudited_requests(wire: Wire) -> None:
 
 
 def send_audited_request(wire: Wire) -> None:
-    """Sends a request that names a denied topic."""
     topics = [{"topic_id": bytes(16), "name": "theirs"}]
     found = wire.call("Metadata", 12, {"topics": topics, "allow_auto_topic_creation": False})
     assert found["topics"][0]["error_code"] == TOPIC_AUTHORIZATION_FAILED
 
 
 async def test_denial_is_audited_only_when_the_request_names_the_topic(tmp_path: Path) -> None:
-    """Trap 19 of security: Kafka does not audit denials of ListGroups and of the other requests in
-    this test."""
+    """Kafka does not audit denials of ListGroups and of the other requests in this test."""
     async with serving(tmp_path, SETTINGS) as broker:
         for name in ("mine", "theirs"):
             await broker.topics.create(name, 1, {})
@@ -76,8 +74,6 @@ async def test_denial_is_audited_only_when_the_request_names_the_topic(tmp_path:
 
 
 class AdminConnection:
-    """A fake connection of the principal that adds the ACLs."""
-
     principal = "User:admin"
     client_host = "/127.0.0.1"
     client_id = "test"

@@ -1,4 +1,4 @@
-"""The start of a broker with an authorizer, which requires a readable ACL file."""
+"""Tests the start of a broker with an authorizer. The start requires a readable ACL file."""
 
 from __future__ import annotations
 

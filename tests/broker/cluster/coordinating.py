@@ -1,6 +1,6 @@
 """A broker of a cluster that coordinates groups and transactions.
 
-Requests, runtimes and logs are real; the test defines the replicas and the controller's requests.
+Requests, runtimes and logs are real. The test defines the replicas and the controller's requests.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Nodes:
 
 
 class Leaders:
-    """Fake leaders of partitions that store each marker and the ticket for its response."""
+    """Fake leaders of partitions that store each marker with the ticket for its response."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, Marker, Ticket]] = []
@@ -66,7 +66,7 @@ class Leaders:
 
 
 class CoordinatingBroker(EdgeBroker):
-    """Broker 1 with replicas of the coordinator topics; the test sets the leader of each
+    """Broker 1 with replicas of the coordinator topics. The test sets the leader of each
     replica."""
 
     def __init__(
@@ -122,7 +122,7 @@ class CoordinatingBroker(EdgeBroker):
         return task
 
     def replica(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> Replica:
-        """Returns a replica; the first call opens the log from the disk."""
+        """Returns a replica. The first call opens its log from disk."""
         known = self.replicas.get((topic, index))
         if known is None:
             path = str(self.directory / f"{topic}-{index}")
@@ -142,24 +142,25 @@ class CoordinatingBroker(EdgeBroker):
         isr: tuple[int, ...] = (1,),
         topic: str = OFFSETS_TOPIC,
     ) -> Replica:
-        """Makes broker 1 the leader with the ISR ``isr``."""
+        """Makes broker 1 the leader of a partition with the ISR ``isr``."""
         replica = self.replica(index, topic)
         replica.lead(state(1, epoch, isr, epoch, (1, 2)))
         self.coordinators.on_leader(replica, epoch)
         return replica
 
     def follow(self, index: int = 0, epoch: int = 2, topic: str = OFFSETS_TOPIC) -> None:
-        """Makes broker 2 the leader."""
+        """Makes broker 2 the leader of a partition."""
         replica = self.replica(index, topic)
         replica.follow(state(2, epoch, (1, 2), epoch, (1, 2)))
         self.coordinators.on_follower(replica, epoch)
 
     def learnt(self, *topics: str) -> None:
-        """Processes new metadata of the topics."""
+        """Notifies the coordinators that the topics have new metadata."""
         self.coordinators.on_learnt(Learnt((), topics))
 
     def deleted(self, *topics: str) -> None:
-        """Processes the deletion of the topics, each of which has one partition."""
+        """Notifies the coordinators that the topics were deleted. Each of them had one
+        partition."""
         for topic in topics:
             self.coordinators.on_deleted(topic, 0)
         self.coordinators.on_learnt(Learnt(tuple((topic, 0) for topic in topics), topics))
@@ -169,7 +170,7 @@ class CoordinatingBroker(EdgeBroker):
         await eventually(lambda: self.phase(index, topic) == "active")
 
     def phase(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> str:
-        """Returns the phase of the partition's shard, or "" if the partition has no shard."""
+        """Returns the phase of the partition's shard; "" if the partition has no shard."""
         runtime: Runtime[Any, Any] = self.groups if topic == OFFSETS_TOPIC else self.transactions
         hosted = runtime.life.by_partition.get(index)
         return "" if hosted is None else hosted.phase.value

@@ -1,4 +1,4 @@
-"""Brokers of one cluster in one process: logs, fetchers, sockets and APIs are real.
+"""Several brokers of one cluster in one process. Logs, fetchers, sockets and APIs are real.
 
 The test defines the controller's requests. A leader writes an ISR change immediately, unless the
 test delays the writes.
@@ -133,7 +133,7 @@ class Fellow:
         config: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
-        """``host`` receives calls to the controller; ``topics`` creates the object that changes
+        """``host`` receives calls to the controller. ``topics`` creates the object that changes
         topics."""
         self.node_id = node_id
         self._host = host
@@ -289,17 +289,14 @@ class Fellow:
 
     @property
     def session_id(self) -> int:
-        """Returns the id of the only fetch session of this broker."""
         (session_id,) = self.sessions._sessions
         return session_id
 
     def checkpoints(self) -> set[tuple[str, int]]:
-        """Returns the partitions that any checkpoint file lists."""
         paths = [f"{self.logs.directory}/{name}" for name in FILES]
         return {place for path in paths for place in read_offsets(self.fs, path)}
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """Returns the high watermarks in the checkpoint file."""
         return read_offsets(self.fs, f"{self.logs.directory}/{HIGH_WATERMARK}")
 
     async def stop(self) -> None:
@@ -332,9 +329,8 @@ class Fellow:
         return b"".join(each.file.read(each.position, each.length) for each in info.slices)
 
     def append(self, count: int = 1, value: bytes = b"v", topic: str = "t", index: int = 0) -> int:
-        """Appends ``count`` batches of one record, as a producer would; returns the log end
-        offset.
-        """
+        """Appends ``count`` batches of one record, as a producer would. Returns the log end
+        offset."""
         replica = self.replica(topic, index)
         for _ in range(count):
             replica.append(batch(0, value), NOW_MS)
@@ -372,16 +368,15 @@ class Controller:
         self.leader_epoch = -1
 
     def show(self, *topics: ShownTopic) -> None:
-        """Sends UpdateMetadata, which lists all brokers, to all brokers."""
+        """Sends UpdateMetadata with these topics and with all brokers to all brokers."""
         for each in self.fellows:
             self.update(each, *topics)
 
     def update(self, fellow: Fellow, *topics: ShownTopic) -> int:
-        """Sends UpdateMetadata to one broker; returns the error code."""
+        """Sends UpdateMetadata to one broker. Returns the error code."""
         return fellow.manager.update_metadata(self._update(fellow, topics))
 
     def update_message(self, fellow: Fellow, *topics: ShownTopic, version: int) -> Message:
-        """Returns the UpdateMetadata message in ``version``."""
         return _message(self._update(fellow, topics), version)
 
     def _update(self, fellow: Fellow, topics: Sequence[ShownTopic]) -> UpdateMetadataRequest:
@@ -390,7 +385,6 @@ class Controller:
         return UpdateMetadataRequest(*head, facts, topics)
 
     def tell_message(self, fellow: Fellow, *topics: LeaderAndIsrTopic, version: int) -> Message:
-        """Returns the LeaderAndIsr message in ``version``."""
         return _message(self._tell(fellow, fellow.epoch, topics), version)
 
     def _tell(
@@ -410,7 +404,8 @@ class Controller:
         to: Iterable[Fellow] | None = None,
         partition_epoch: int = 0,
     ) -> dict[int, LeaderAndIsrResult]:
-        """Makes ``leader`` the leader with a new leader epoch; returns the results by broker."""
+        """Makes ``leader`` the leader with a new leader epoch. Returns the LeaderAndIsr results by
+        broker."""
         self.leader_epoch += 1
         ids = tuple(each.node_id for each in self.fellows) if replicas is None else tuple(replicas)
         state = PartitionState(
@@ -460,14 +455,14 @@ class Controller:
     async def tell(
         self, fellow: Fellow, *topics: LeaderAndIsrTopic, broker_epoch: int | None = None
     ) -> LeaderAndIsrResult:
-        """Sends LeaderAndIsr to one broker and returns the result."""
+        """Sends LeaderAndIsr to one broker. Returns the result."""
         epoch = fellow.epoch if broker_epoch is None else broker_epoch
         return await fellow.manager.leader_and_isr(self._tell(fellow, epoch, topics))
 
     async def stop(
         self, fellow: Fellow, leader_epoch: int, *, delete: bool, topic: str = "t", index: int = 0
     ) -> LeaderAndIsrResult:
-        """Sends StopReplica for one partition and returns the result."""
+        """Sends StopReplica for one partition. Returns the result."""
         told = [StoppedPartition(index, leader_epoch, delete)]
         return await self.stop_all(fellow, StoppedTopic(topic, told))
 
@@ -483,7 +478,7 @@ def _message(request: Send, version: int) -> Message:
 
 
 async def identical_logs(*fellows: Fellow, topic: str = "t", index: int = 0) -> bytes:
-    """Waits until the logs of all brokers are byte-identical, and returns their bytes."""
+    """Waits until the logs of all brokers are byte-identical. Returns their bytes."""
     await eventually(lambda: len({each.end_offset(topic, index) for each in fellows}) == 1)
     found = {each.bytes_of(topic, index) for each in fellows}
     assert len(found) == 1

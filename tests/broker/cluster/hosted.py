@@ -41,7 +41,6 @@ class ObedientBroker:
             other.answers[api.key] = partial(self._answer, api)
 
     async def _answer(self, api: Api, version: int, value: Value) -> Value:
-        """Returns a response without errors."""
         told = value["topic_states"] if api is leader_and_isr.API else ()
         topics = [
             {
@@ -57,7 +56,7 @@ class ObedientBroker:
         return fitting(api.response, version, answer)
 
     async def register(self, host: str = "127.0.0.1") -> int:
-        """Registers the broker and returns the broker epoch."""
+        """Registers the broker. Returns the broker epoch."""
         endpoint = brokers.Endpoint(LISTENER, host, self.other.node.port)
         said = brokers.Registration(self.node_id, (endpoint,))
         data = brokers.encode_registration(said)
@@ -68,9 +67,8 @@ class ObedientBroker:
         return stat.czxid
 
     async def register_again(self) -> int:
-        """Ends the session, registers the broker in a new session, and returns the new broker
-        epoch.
-        """
+        """Ends the session and registers the broker in a new session. Returns the new broker
+        epoch."""
         self.zookeeper.ensemble.end_session(self.zookeeper.session)
         self.zookeeper = MemoryZooKeeper(self.zookeeper.ensemble)
         return await self.register()
@@ -127,7 +125,7 @@ class Cluster:
         self.zookeeper = MemoryZooKeeper(ensemble)
 
     def data(self, path: str) -> bytes | None:
-        """Returns the data of a node, or None if the node does not exist."""
+        """Returns the data of a node; None if the node does not exist."""
         node = self.ensemble.nodes.get(path)
         return None if node is None else node.data or b""
 
@@ -146,7 +144,6 @@ class Cluster:
         return None if data is None else topics.decode_state(topic, partition, data)
 
     async def topic(self, name: str, *assignment: Sequence[int], data: bytes | None = None) -> None:
-        """Creates the topic node in ZooKeeper."""
         partitions = {index: tuple(each) for index, each in enumerate(assignment)}
         node = topics.encode_topic(topics.TopicNode(partitions), 1) if data is None else data
         await self.zookeeper.create(topics.topic_path(name), node)
@@ -154,8 +151,8 @@ class Cluster:
 
 @asynccontextmanager
 async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
-    """Yields hosts with these ids, which have not started, and ``obedient`` registered brokers with
-    the ids 11, 12, and so on."""
+    """Yields hosts with these ids, which have not been started, and ``obedient`` registered fake
+    brokers with the ids 11, 12, and so on."""
     ensemble = Ensemble()
     async with asyncio.timeout(120), AsyncExitStack() as stack:
         await prepare(MemoryZooKeeper(ensemble))

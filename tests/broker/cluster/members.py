@@ -1,4 +1,4 @@
-"""Whole brokers of one cluster in the event loop of the test, with a ZooKeeper in memory."""
+"""Complete brokers of one cluster in the event loop of the test, with a ZooKeeper in memory."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Members:
     ensemble: Ensemble = field(default_factory=Ensemble)
     brokers: dict[int, Broker] = field(default_factory=dict)
     files: Mapping[int, FileSystem] = field(default_factory=dict)
-    """The file systems of brokers that do not use the real file system, by broker id."""
+    """The file systems of brokers that do not use the real one, by broker id."""
 
     async def start(self, node_id: int, port: int = 0, time: Time | None = None) -> Broker:
-        """Starts a broker on ``port``; the broker reuses the directory of an earlier start."""
+        """Starts a broker on ``port``. The broker reuses the directory of an earlier start."""
         flags = {
             "listeners": f"{LISTENER}://127.0.0.1:{port}",
             "log.dirs": f"/data-{node_id}"
@@ -86,13 +86,13 @@ class Members:
         )
 
     def leaders_known(self, topic: str, partition: int) -> set[int]:
-        """Returns the leader of the partition in the metadata of each broker; -1 if a broker does
-        not know the partition."""
+        """Returns the leader of the partition in the metadata of each broker; -1 for a broker that
+        does not know the partition."""
         views = [each.cluster.partition(topic, partition) for each in self.brokers.values()]
         return {-1 if view is None else view.leader for view in views}
 
     async def leader(self, topic: str, partition: int) -> Broker:
-        """Returns the leader of the partition after all brokers agree on it."""
+        """Waits until all brokers agree on the leader of the partition. Returns this leader."""
         found: list[Broker] = []
 
         def known() -> bool:
@@ -105,7 +105,6 @@ class Members:
         return found[-1]
 
     async def create(self, topic: str, partitions: int) -> None:
-        """Creates a topic with a replica on each of the three brokers."""
         at = next(iter(self.brokers.values()))
         controller = self.brokers[at.cluster.controller_id]
         made = {
@@ -122,7 +121,7 @@ class Members:
             await self.leader(topic, partition)
 
     async def coordinator(self, key: str, key_type: int) -> Broker:
-        """Returns the coordinator of ``key``, which the test finds by FindCoordinator."""
+        """Returns the coordinator of ``key`` according to FindCoordinator."""
         value = {"key_type": key_type, "coordinator_keys": [key]}
         found: list[int] = []
         for _ in range(300):
@@ -138,8 +137,8 @@ class Members:
     async def at_coordinator(
         self, key: str, key_type: int, work: Callable[[Wire], Any], *errors: int
     ) -> Any:
-        """Runs ``work`` on the coordinator and returns the result. Repeats ``work`` until the
-        result is not in ``errors``."""
+        """Runs ``work`` on the coordinator until the result is not in ``errors``. Returns the
+        result."""
         said: Any = None
         for _ in range(300):
             coordinator = await self.coordinator(key, key_type)

@@ -24,7 +24,7 @@ Answer = Callable[[int, Value], Awaitable[Value | None]]
 
 
 class OtherBroker:
-    """A fake broker with a separate socket."""
+    """A fake broker with its own socket."""
 
     def __init__(self, node_id: int, port: int) -> None:
         self.node = BrokerNode(node_id, "127.0.0.1", port, None)
@@ -35,7 +35,7 @@ class OtherBroker:
         """API key, version and body of each request except ApiVersions, in order."""
 
     def serve(self, key: int, oldest: int, newest: int, answer: Answer) -> None:
-        """Answers requests of an API in these versions by ``answer``."""
+        """Answers requests of an API in these versions with the function ``answer``."""
         self.versions[key] = (oldest, newest)
         self.answers[key] = answer
 
@@ -49,7 +49,6 @@ class OtherBroker:
         }
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers each request of one connection."""
         try:
             while head := await reader.read(4):
                 frame = await reader.readexactly(struct.unpack(">i", head)[0])
@@ -71,7 +70,7 @@ class OtherBroker:
 
 @asynccontextmanager
 async def other_broker(node_id: int = 2) -> AsyncIterator[OtherBroker]:
-    """Runs another broker until the end of the context."""
+    """Runs a fake broker until the end of the context."""
     made: list[OtherBroker] = []
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

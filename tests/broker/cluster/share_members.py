@@ -1,4 +1,5 @@
-"""A share group on three whole brokers: its member, its topic and its share coordinator."""
+"""Helpers for a share group on a cluster of three brokers: its member, its topic and its share
+coordinator."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ async def heartbeat(cluster: Members, epoch: int = 0, **fields: Any) -> dict[str
 
 
 async def joined(cluster: Members, partitions: int) -> int:
-    """Lets the member m join until all partitions are assigned to it; returns its epoch."""
+    """Sends heartbeats of the member m until all partitions are assigned to it. Returns its
+    epoch."""
     assigned = 0
     epoch = 0
     for _ in range(600):
@@ -90,7 +92,8 @@ async def joined(cluster: Members, partitions: int) -> int:
 
 
 async def read_from_the_start(cluster: Members) -> None:
-    """Sets share.auto.offset.reset of the group g, and waits until all brokers have it."""
+    """Sets share.auto.offset.reset=earliest for the group g, and waits until all brokers have
+    it."""
     setting = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
     resource = {"resource_type": 32, "resource_name": "g", "configs": [setting]}
     request = {"resources": [resource], "validate_only": False}
@@ -110,13 +113,11 @@ def key_of(cluster: Members, partition: int = 0) -> SharePartitionKey:
 
 
 async def share_coordinator(cluster: Members, partition: int = 0) -> Broker:
-    """Returns the share coordinator of a partition of the topic."""
     index = partition_for(coordinator_key(key_of(cluster, partition)), 4)
     return await cluster.leader(SHARE_STATE_TOPIC, index)
 
 
 async def produced(cluster: Members, *values: bytes, partition: int = 0) -> None:
-    """Produces one batch to the leader of a partition."""
     leader = await cluster.leader(TOPIC, partition)
     reply = await asked(leader, lambda wire: produce(wire, TOPIC, batch(*values), partition))
     assert reply["error_code"] == 0
@@ -128,8 +129,9 @@ async def consumed(
     partition: int = 0,
     max_records: int = 500,
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Fetches from the leader in a new share session, and acknowledges; returns the acquired ranges
-    and the error of the acknowledgement. The end of the connection releases the other records."""
+    """Fetches from the leader in a new share session, and acknowledges. Returns the acquired ranges
+    and the error of the acknowledgement. The end of the connection releases all other acquired
+    records."""
     leader = await cluster.leader(TOPIC, partition)
     topic_id = key_of(cluster).topic_id
 

@@ -1,5 +1,5 @@
-"""Brokers log invalid ZooKeeper nodes, serve all topics that do not depend on these nodes, and
-recover."""
+"""Tests that brokers log invalid ZooKeeper nodes, serve all topics that do not depend on these
+nodes, and recover."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def in_sync(there: Members, topic: str) -> int:
 
 
 async def write(there: Members, topic: str) -> int:
-    """Produces one record with acks=all and returns the error code."""
+    """Produces one record with acks=all. Returns the error code."""
     leader = await there.leader(topic, 0)
     answer = await asked(leader, lambda wire: produce(wire, topic))
     error_code: int = answer["error_code"]

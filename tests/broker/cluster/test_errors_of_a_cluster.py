@@ -1,6 +1,6 @@
-"""Each broker of a cluster returns the error code of Apache Kafka 3.9.2.
+"""Tests that each broker of a cluster returns the error code of Apache Kafka 3.9.2.
 
-The table is in tests/cluster_errors/. Kafka's responses are in tests/data/cluster/;
+The table of cases is in tests/cluster_errors/. Kafka's responses are in tests/data/cluster/;
 tests/interop/test_cluster_errors.py compares them with a real cluster.
 """
 
@@ -60,7 +60,7 @@ async def test_each_broker_returns_the_same_error_as_kafka(tmp_path: Path) -> No
 async def answers(
     cluster: Cluster, cells: Iterable[Cell], ready: Callable[[Cluster], None] | None = None
 ) -> dict[str, Codes]:
-    """Returns the responses for the cells, after ``ready`` has prepared the cluster."""
+    """Returns the responses for ``cells``, after ``ready`` has prepared the cluster."""
     if ready is not None:
         await asyncio.to_thread(ready, cluster)
     return await asyncio.to_thread(ask, cluster, cells)

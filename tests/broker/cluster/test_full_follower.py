@@ -1,6 +1,7 @@
-"""A follower with a full disk leaves the ISR, logs the reason, and later returns with every record.
+"""Tests that a follower with a full disk leaves the ISR, logs the reason, and later returns with
+every record.
 
-A replica whose log could not be created on a full disk is created when the disk has free space.
+A replica whose log could not be created on the full disk is created when the disk has free space.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def in_sync(there: Members) -> set[int]:
 
 
 async def write(leader: Broker, value: bytes) -> int:
-    """Produces a record with acks=all and returns the error code."""
+    """Produces a record with acks=all. Returns the error code."""
     answer = await asked(leader, lambda wire: produce(wire, "t", batch(value)))
     error_code: int = answer["error_code"]
     return error_code

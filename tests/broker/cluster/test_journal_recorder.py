@@ -1,4 +1,4 @@
-"""A failing journal of a broker in a cluster does not affect other parts (law 10)."""
+"""Tests that a failing journal of a broker in a cluster does not affect other parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from broker.loop.internal_errors import InternalErrors
 
 
 class Broken:
-    """A journal, cache and event that raises an error whenever it is used."""
+    """An object that raises an error whenever an attribute is used. It replaces the journal, the
+    cache and an event."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("a bug in a report")

@@ -1,4 +1,4 @@
-"""The number of log lines is small when many partitions change or a failure continues."""
+"""Tests that few log lines are written when many partitions change or when a failure continues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_changes_of_many_partitions_share_one_log_line() -> None:
     assert written[0]["partitions"] == [*[f"t-{index}" for index in range(FEW)], "..."]
 
 
-def test_repeated_failure_is_logged_immediately_and_then_once_a_minute() -> None:
+def test_continuing_failure_is_logged_immediately_and_then_once_a_minute() -> None:
     time = MockTime()
     trouble = Trouble(time)
     told = []

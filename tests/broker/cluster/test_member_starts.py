@@ -1,4 +1,4 @@
-"""Restarted brokers accept connections only when they can answer requests."""
+"""Tests that restarted brokers accept connections only when they can answer requests."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from tests.broker.serving import eventually
 from tests.brokers import free_port
 
 
-async def test_connections_are_refused_until_the_previous_session_ends(tmp_path: Path) -> None:
-    """If a client could connect, it would time out on ApiVersions and assume that the broker is
-    Kafka 0.9."""
+async def test_connections_are_refused_until_the_previous_zookeeper_session_ends(
+    tmp_path: Path,
+) -> None:
+    """A client that could connect would time out on ApiVersions and assume that the broker is Kafka
+    0.9."""
     async with members(tmp_path) as there:
         await there.stop(3)
         before = MemoryZooKeeper(there.ensemble)
@@ -68,7 +70,7 @@ NAMES_BROKERS: list[tuple[Api, int, str, dict[str, Any]]] = [
     (METADATA, 9, "node_id", {"topics": [], "allow_auto_topic_creation": False}),
     (DESCRIBE_CLUSTER, 1, "broker_id", {}),
 ]
-"""For each API: the version, the response field that contains a broker id, and the request body."""
+"""API, version, the response field that contains a broker id, and the request body."""
 
 
 @pytest.mark.parametrize(("api", "version", "key", "asked"), NAMES_BROKERS)
@@ -104,7 +106,7 @@ async def test_metadata_response_has_the_rack_of_each_broker(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("api", "version", "_key", "asked"), NAMES_BROKERS)
-async def test_connection_is_closed_when_live_brokers_stay_unknown(
+async def test_connection_is_closed_when_the_live_brokers_remain_unknown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     api: Api,

@@ -1,4 +1,4 @@
-"""Brokers that stop: the leaderships move first, and the session ends last."""
+"""Tests brokers that stop: the leaderships move first, and the ZooKeeper session ends last."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def led_by(there: Members, node_id: int) -> list[int]:
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
-async def test_stopping_broker_moves_its_leaderships_before_its_node_is_deleted(
+async def test_stopping_broker_moves_its_leaderships_before_its_znode_is_deleted(
     tmp_path: Path, is_controller: bool
 ) -> None:
     async with members(tmp_path) as there:

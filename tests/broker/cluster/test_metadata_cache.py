@@ -1,4 +1,4 @@
-"""The metadata cache contains the content of the controller's last requests."""
+"""Tests that the metadata cache contains the content of the controller's last requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_metadata_cache_is_empty_before_the_first_update(cache: MetadataCache) -
 
 @pytest.mark.proves("clusters 10")
 def test_metadata_cache_has_only_the_brokers_of_the_last_update(cache: MetadataCache) -> None:
-    """Trap 10: a broker that the update omits has left the cluster."""
+    """A broker that the update omits has left the cluster."""
     tell(cache, alive=brokers((3, 1, 2), {1: "a"}), controller=2)
     assert cache.broker_ids == [1, 2, 3]
     assert cache.controller_id == 2
@@ -74,7 +74,7 @@ def test_topic_under_deletion_is_removed_from_the_metadata_cache(cache: Metadata
 
 
 def test_metadata_cache_applies_added_removed_and_replaced_topic_ids(cache: MetadataCache) -> None:
-    """Trap 17: an older controller does not send topic ids."""
+    """An older controller does not send topic ids."""
     for topic_id in (None, ID, None, OTHER_ID):
         tell(cache, topic("t", [1], topic_id))
         assert cache.topics["t"].topic_id == topic_id
@@ -82,7 +82,7 @@ def test_metadata_cache_applies_added_removed_and_replaced_topic_ids(cache: Meta
     assert cache.topic_name(OTHER_ID) == "t"
 
 
-async def test_metadata_wait_returns_the_topics_whose_condition_is_not_met(
+async def test_metadata_cache_wait_returns_the_topics_that_miss_the_condition(
     cache: MetadataCache,
 ) -> None:
     def is_led(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Brokers of a cluster need only the right to CLUSTER_ACTION."""
+"""Tests that the brokers of a cluster need only the right to CLUSTER_ACTION."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CLIENT = "wire"
 
 
 class RulesOfBrokers(Rules):
-    """Allows all requests of clients; requests of brokers need ACLs."""
+    """Allows all requests of clients. Requests of brokers need ACLs."""
 
     def __init__(self) -> None:
         super().__init__("broker: CLUSTER_ACTION CLUSTER")
@@ -96,8 +96,8 @@ async def test_brokers_of_a_cluster_need_only_cluster_action_rights(
 
 
 async def _shared(cluster: Members) -> None:
-    """Lets a share group read twelve partitions, and deletes the group. The share coordinators of
-    the partitions are different brokers."""
+    """Makes a share group read twelve partitions, whose share coordinators are on different
+    brokers. Then deletes the group."""
     partitions = 12
     assert (await set_level(cluster, 1))["error_code"] == NONE
     await cluster.create(TOPIC, partitions)
@@ -130,14 +130,13 @@ def _committed(wire: Wire) -> None:
 
 
 def _reserved(wire: Wire) -> int:
-    """Sends AllocateProducerIds as a Kafka broker does and returns the error code. Muster brokers
-    allocate ids in ZooKeeper."""
+    """Sends AllocateProducerIds, as only Kafka brokers do; Muster brokers allocate ids in
+    ZooKeeper. Returns the error code."""
     code: int = wire.call("AllocateProducerIds", 0, {"broker_id": 2})["error_code"]
     return code
 
 
 async def _produced(cluster: Members) -> None:
-    """Produces a record with acks=all."""
     leader = await cluster.leader("t", 0)
     value = {**produce("t"), "acks": -1}
     assert codes(await asked(leader, lambda wire: wire.call("Produce", 7, value))) == {NONE}

@@ -1,5 +1,5 @@
-"""Brokers of a cluster with an authorizer: ACLs apply on all brokers, and local ACL files are
-ignored."""
+"""Tests the brokers of a cluster with an authorizer: ACLs apply on all brokers, and local ACL files
+are ignored."""
 
 from __future__ import annotations
 

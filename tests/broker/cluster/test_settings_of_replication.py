@@ -1,4 +1,4 @@
-"""Each setting for replication and for the controller is applied."""
+"""Tests that each setting for replication and for the controller is applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Transactions are unavailable below inter.broker.protocol.version 0.11, as in Kafka 3.9.2."""
+"""Tests that transactions are unavailable below inter.broker.protocol.version 0.11, as in Kafka
+3.9.2."""
 
 from __future__ import annotations
 

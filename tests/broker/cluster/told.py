@@ -1,4 +1,4 @@
-"""Builds controller requests to a metadata cache from short arguments."""
+"""Builds the controller's requests to a metadata cache from short arguments."""
 
 from __future__ import annotations
 

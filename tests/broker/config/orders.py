@@ -40,7 +40,7 @@ class Orders:
 
     @property
     def now_ms(self) -> int:
-        """Returns the wall clock time in ms."""
+        """The wall clock time in ms."""
         return self.served.time.wall_ms
 
     def pass_ms(self, milliseconds: int) -> None:
@@ -50,12 +50,12 @@ class Orders:
         return await self.served.client.call(BY_NAME[api].key, version, **value)
 
     async def alter(self, settings: dict[str, str | None], name: str = NAME) -> None:
-        """Sets dynamic settings of a topic; the value None deletes a setting."""
+        """Sets dynamic settings of a topic. The value None deletes a setting."""
         await self._alter(TOPIC, name, settings)
 
     async def alter_broker(self, settings: dict[str, str | None], name: str = "") -> None:
-        """Sets dynamic settings of the broker ``name``, or the default for all brokers if ``name``
-        is empty; the value None deletes a setting."""
+        """Sets dynamic settings of the broker ``name``, or of the cluster default if ``name`` is
+        empty. The value None deletes a setting."""
         await self._alter(BROKER, name, settings)
 
     async def _alter(self, kind: int, name: str, settings: dict[str, str | None]) -> None:
@@ -69,20 +69,19 @@ class Orders:
         assert entry["error_code"] == 0, entry["error_message"]
 
     async def produce(self, batch: bytes | None = None, acks: int = -1) -> dict[str, Any]:
-        """Sends one batch and returns the response for the partition. The default batch has one
-        record with the current time."""
+        """Sends one batch. Returns the response for the partition. The default batch has one record
+        with the current time."""
         data = records(b"x" * 100, timestamp_ms=self.now_ms) if batch is None else batch
         answer = await self.call("Produce", 9, produce_request(NAME, data, acks=acks))
         entry: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
         return entry
 
     async def fill(self, batches: int = 3) -> None:
-        """Appends ``batches`` batches of one record each."""
         for _ in range(batches):
             assert (await self.produce())["error_code"] == 0
 
     async def error_of_produce(self, **fields: Any) -> int:
-        """Produces one record and returns the error code of the partition."""
+        """Produces one record. Returns the error code of the partition."""
         code: int = (await self.produce(records(b"v", **fields)))["error_code"]
         return code
 
@@ -94,8 +93,8 @@ class Orders:
 
 @asynccontextmanager
 async def orders_of(directory: Path, **settings: Any) -> AsyncIterator[Orders]:
-    """Yields the topic on a broker with these settings, whose names contain ``_`` in place of
-    ``.``."""
+    """Yields the topic on a broker with these settings. The names of the settings contain ``_`` in
+    place of ``.``."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     async with serving(directory, named) as served:
         yield Orders(served)

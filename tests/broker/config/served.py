@@ -1,4 +1,4 @@
-"""A whole broker in this process with a mock clock, configured by Kafka's property names."""
+"""A complete broker in this process with a mock clock, configured with Kafka's property names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def shows(*settings: str) -> Callable[[Test], Test]:
-    """Declares the settings that a test covers: the test must fail if the broker ignores one of
+    """Declares the settings that a test covers. The test must fail if the broker ignores one of
     them."""
     assert settings
 
@@ -49,7 +49,7 @@ def alters(*settings: str) -> Callable[[Test], Test]:
 
 
 def declared_settings(decorator: str) -> Iterator[str]:
-    """Yields the settings that the tests of this folder declare by the decorator of this name."""
+    """Yields the settings that the tests of this folder declare with the decorator of this name."""
     for path in Path(__file__).parent.glob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -69,7 +69,7 @@ class Served:
 
     @property
     def hosted(self) -> HostedShard:
-        """Returns the shard of GROUP with its log."""
+        """The shard of GROUP with its log."""
         found = self.broker.groups.hosted_for(GROUP)
         assert found is not None
         return found
@@ -96,7 +96,7 @@ class Served:
         )
 
     async def join(self, **more: Any) -> int:
-        """Sends JoinGroup for a new member and returns the error code of the response."""
+        """Sends JoinGroup for a new member. Returns the error code of the response."""
         code: int = (await self.client.receive(self.send_join(**more)))["error_code"]
         return code
 
@@ -139,7 +139,7 @@ class Served:
 
 
 def config(directory: Path, **settings: Any) -> Config:
-    """Returns the configuration of a small broker on a free port; the value None leaves a setting
+    """Returns the configuration of a small broker on a free port. The value None leaves a setting
     unset."""
     given = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -160,8 +160,8 @@ async def serving(
     fs: FileSystem | None = None,
     opened: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Served]:
-    """Yields a broker on ``directory`` whose groups are loaded; calls ``opened`` before the groups
-    load."""
+    """Yields a broker on ``directory`` whose groups are loaded. Calls ``opened`` before the groups
+    are loaded."""
     time = MockTime()
     wanted = {"connections.max.idle.ms": IDLE_MS, **(settings or {})}
     broker = Broker(config(directory, **wanted), fs=fs, time=time)

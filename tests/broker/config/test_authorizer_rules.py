@@ -1,5 +1,5 @@
-"""Settings of the authorizer: Kafka's authorizer classes are accepted, and any other class is an
-error."""
+"""Tests the settings of the authorizer: Kafka's authorizer classes are accepted, and any other
+class is an error."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_super_user_without_a_principal_type_is_refused() -> None:
         "super.users=",
     ],
 )
-def test_ineffective_settings_are_accepted_when_no_authorizer_is_set(pair: str) -> None:
+def test_authorizer_settings_without_effect_are_accepted_without_an_authorizer(pair: str) -> None:
     assert load(None, {}, [pair], {}).unknown == []
 
 

@@ -32,7 +32,7 @@ ALTER = alter_request(TOPIC, NAME, "retention.ms", "5")
 
 @contextmanager
 def blocked_stores(orders: Orders) -> Iterator[Callable[[], int]]:
-    """Blocks registry writes until the context ends; yields a function that returns the number of
+    """Blocks registry writes until the context ends. Yields a function that returns the number of
     blocked writes."""
     gate, waiting = threading.Event(), []
     store = orders.broker.registry.store
@@ -53,7 +53,7 @@ def blocked_stores(orders: Orders) -> Iterator[Callable[[], int]]:
 async def send_concurrently(
     orders: Orders, *requests: tuple[str, int, dict[str, Any]]
 ) -> list[Any]:
-    """Sends requests on separate connections before the write of the first request ends; returns
+    """Sends requests on separate connections before the write of the first request ends. Returns
     their responses."""
     port = orders.broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in requests]
@@ -100,7 +100,8 @@ async def test_concurrent_create_partitions_and_alter_configs_both_take_effect(
 
 
 class FullDisk(OsFileSystem):
-    """A disk that is full for JSON files if ``full`` is set."""
+    """A file system that fails writes of JSON files, as if the disk were full, if ``full`` is
+    set."""
 
     full = False
 
@@ -114,7 +115,7 @@ class FullDisk(OsFileSystem):
     ("kind", "name", "setting"),
     [(TOPIC, NAME, "retention.ms"), (BROKER, "1", "log.retention.ms"), (BROKER, "", "log.roll.ms")],
 )
-async def test_failed_alter_configs_has_no_effect_when_the_disk_is_full(
+async def test_alter_configs_has_no_effect_when_the_disk_is_full(
     tmp_path: Path, kind: int, name: str, setting: str
 ) -> None:
     fs = FullDisk()

@@ -1,4 +1,4 @@
-"""Configuration: precedence of sources, accepted values, and derived settings."""
+"""Tests the configuration: precedence of sources, accepted values, and derived settings."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def test_service_variables_of_kubernetes_are_not_settings() -> None:
     assert of_services(OF_A_SERVICE | meant | written) == sorted(OF_A_SERVICE)
 
 
-def test_muster_port_is_unknown_when_kubernetes_variables_are_absent() -> None:
+def test_variable_muster_port_is_unknown_without_other_kubernetes_variables() -> None:
     assert load(None, {"MUSTER_PORT": "9092"}, [], {}).unknown == ["MUSTER_PORT"]
 
 
-def test_unreadable_file_is_named_in_the_error(tmp_path: Path) -> None:
+def test_error_names_a_properties_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"--config .*none can't be read: No such file"):
         load(tmp_path / "none", {}, [], {})
     with pytest.raises(BadConfig, match="--config /dev/zero is larger than 16 MiB"):
@@ -98,7 +98,7 @@ def test_set_option_without_a_name_or_a_value_is_refused(pair: str) -> None:
         configured(pair)
 
 
-def test_properties_file_is_parsed_with_javas_syntax() -> None:
+def test_properties_file_is_parsed_with_the_syntax_of_java() -> None:
     text = "# one\n! two\n a = 1\nb: 2\nc 3\nlong=one,\\\n   two\nu=\\u00e4\\t\\=\nempty=\nkey\n"
 
     assert parse(text) == {
@@ -170,7 +170,7 @@ def test_invalid_value_is_refused_with_the_reason(pair: str, sentence: str) -> N
     assert sentence in str(refused.value)
 
 
-def test_each_invalid_setting_is_reported_once_without_follow_up_errors() -> None:
+def test_each_invalid_setting_is_reported_once_and_causes_no_further_error() -> None:
     with pytest.raises(BadConfig) as refused:
         configured(
             "num.partitions=0",
@@ -231,7 +231,9 @@ def test_config_provider_reference_is_refused_when_providers_are_set() -> None:
         ),
     ],
 )
-def test_ineffective_setting_is_reported_with_the_actual_behavior(pair: str, instead: str) -> None:
+def test_setting_without_effect_is_reported_with_the_actual_behavior(
+    pair: str, instead: str
+) -> None:
     ((name, said),) = configured(pair).not_followed.items()
 
     assert name == pair.partition("=")[0]
@@ -247,7 +249,7 @@ def test_ineffective_setting_is_reported_with_the_actual_behavior(pair: str, ins
         "num.io.threads=8",
     ],
 )
-def test_ineffective_setting_is_not_reported_when_it_matches_the_behavior(pair: str) -> None:
+def test_setting_without_effect_is_not_reported_if_it_matches_the_behavior(pair: str) -> None:
     assert configured(pair).not_followed == {}
 
 
@@ -333,7 +335,7 @@ def test_port_0_is_advertised_as_the_bound_port() -> None:
         (["log.cleanup.policy=compact, delete"], "cleanup.policy", "compact,delete"),
     ],
 )
-def test_topic_has_the_brokers_value_when_its_setting_is_not_set(
+def test_topic_without_a_setting_has_the_value_of_the_broker_setting(
     sets: list[str], setting: str, value: object
 ) -> None:
     assert topic_settings(configured(*sets), {})[setting] == value
@@ -345,7 +347,7 @@ def test_topic_setting_overrides_the_broker_setting() -> None:
     assert settings["retention.ms"] == 4
 
 
-def test_log_config_without_settings_has_kafkas_defaults() -> None:
+def test_log_config_without_settings_has_the_defaults_of_kafka() -> None:
     config = configured()
 
     assert log_config(topic_settings(config, {}), config) == LogConfig()
@@ -356,7 +358,7 @@ def test_unknown_topic_settings_are_refused() -> None:
         topic_settings(configured(), {"colour": "red"})
 
 
-def test_timestamp_difference_max_applies_when_before_and_after_are_unset() -> None:
+def test_timestamp_difference_max_is_the_default_of_the_before_and_after_bounds() -> None:
     config = configured("log.message.timestamp.difference.max.ms=5")
 
     assert timestamp_bounds(topic_settings(config, {})) == (5, 5)
@@ -372,8 +374,8 @@ OF_KAFKA_4 = {
     "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
     "group.share.partition.max.record.locks": "2000",
 }
-"""Settings for which the default of Kafka 4.3.1 is expected instead of that of 3.9.2, and with
-`share`, which Kafka serves in any case."""
+"""Settings whose expected default is that of Kafka 4.3.1 instead of 3.9.2. The list of protocols
+also has `share`, which Kafka supports in any case."""
 OUR_OWN_BOUNDS = {
     "group.coordinator.rebalance.protocols": {
         "valid": "[consumer, classic, share, streams, unknown]"
@@ -381,8 +383,8 @@ OUR_OWN_BOUNDS = {
     "group.share.max.size": {"type": "INT", "valid": "[1,...,1000]"},
     "group.share.record.lock.duration.ms": {"valid": "[1000,...,3600000]"},
 }
-"""Settings whose types or valid values are not those of Kafka 3.9.2, which does not know `streams`
-and whose share groups were a preview."""
+"""Settings whose types or valid values differ from those of Kafka 3.9.2. That version does not know
+`streams`, and its share groups were a preview."""
 LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
 
 
@@ -399,7 +401,7 @@ def test_broker_settings_table_has_kafkas_types_defaults_and_bounds() -> None:
             assert setting.valid == row["valid"], row["name"]
 
 
-def test_topic_settings_table_has_kafkas_names_types_and_defaults() -> None:
+def test_topic_settings_table_has_the_names_types_and_defaults_of_kafka() -> None:
     assert set(TOPIC) == {row["name"] for row in KAFKA["topic (3.9.2)"]}
     for row in KAFKA["topic (3.9.2)"]:
         setting = TOPIC[row["name"]]

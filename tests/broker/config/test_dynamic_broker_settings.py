@@ -1,7 +1,5 @@
-"""Altered broker settings take effect on a running broker.
-
-test_every_topic_setting.py tests the settings that are defaults of topics.
-"""
+"""Tests that altered broker settings take effect on a running broker. test_every_topic_setting.py
+tests the settings that are defaults of topics."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ def reconfigures(*settings: str) -> Callable[[Test], Test]:
 
 
 async def admitted(orders: Orders) -> bool:
-    """Opens one more connection and returns True if the broker responds."""
+    """Opens one more connection. Returns True if the broker responds on it."""
     client = await Client.connect(orders.broker.sockets.addresses()[0][1])
     try:
         client.send(18, 0)
@@ -100,7 +98,7 @@ async def test_idle_producers_expire_after_the_altered_producer_id_expiration(
 
 
 @reconfigures("transaction.partition.verification.enable")
-async def test_altered_verification_enable_applies_to_the_next_produce(
+async def test_altered_partition_verification_setting_applies_to_the_next_produce(
     tmp_path: Path,
 ) -> None:
     """The Produce version is older than KIP-890, and the partition was not added to the
@@ -188,7 +186,7 @@ async def test_altered_cleaner_memory_and_rate_apply_to_the_next_cleaning(
 
 
 @reconfigures("log.cleaner.backoff.ms")
-async def test_altered_cleaner_backoff_applies_at_once(tmp_path: Path) -> None:
+async def test_altered_cleaner_backoff_applies_immediately(tmp_path: Path) -> None:
     async with orders_of(tmp_path, log_cleaner_backoff_ms=3_600_000) as orders:
         await orders.alter({"cleanup.policy": "compact"})
         await orders.produce(records(b"1", key=b"k"))
@@ -198,7 +196,7 @@ async def test_altered_cleaner_backoff_applies_at_once(tmp_path: Path) -> None:
 
 
 @reconfigures("num.recovery.threads.per.data.dir")
-async def test_altered_recovery_threads_apply_at_the_next_start(
+async def test_altered_number_of_recovery_threads_applies_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pools: list[int] = []
@@ -251,7 +249,7 @@ async def test_commits_are_compressed_with_the_altered_compression_type(tmp_path
 async def test_commits_have_the_timestamps_of_the_altered_timestamp_type(
     tmp_path: Path,
 ) -> None:
-    """Apache Kafka 4.3.1 writes the same timestamp types. Groups load from batches of both
+    """Apache Kafka 4.3.1 writes the same timestamp types. Groups are loaded from batches of both
     types."""
     async with orders_of(tmp_path) as orders:
         client = orders.served.client

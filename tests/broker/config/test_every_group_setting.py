@@ -1,4 +1,4 @@
-"""Every setting of Kafka 3.9.2 for groups and offsets has a test of its effect."""
+"""Tests that every setting of Kafka 3.9.2 for groups and offsets has a test of its effect."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ OWN_DEFAULTS = {
     "group.share.partition.max.record.locks": "2000",
 }
 """Settings whose default differs from Kafka's; docs/operate/settings-of-groups.md gives the
-reason."""
+reasons."""
 
 OWN_BOUNDS = {
     "group.coordinator.rebalance.protocols": "[consumer, classic, share, streams, unknown]",
     "group.share.max.size": "[1,...,1000]",
     "group.share.record.lock.duration.ms": "[1000,...,3600000]",
 }
-"""Settings whose valid values differ from those of Kafka 3.9.2, whose share groups were a
-preview."""
+"""Settings whose valid values differ from those of Kafka 3.9.2, whose share groups were a preview.
+"""
 OWN_TYPES = {"group.share.max.size": "INT"}
 """Settings whose type is that of Kafka 4.3.1, not of 3.9.2."""
 

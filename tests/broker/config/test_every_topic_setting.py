@@ -1,5 +1,5 @@
-"""Every topic setting has a test of its effect, and a change from any source applies to open
-logs."""
+"""Tests that every topic setting has a test of its effect, and that a change from any source
+applies to open logs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ VALUES = {
     "segment.ms": "77",
     "unclean.leader.election.enable": "true",
 }
-"""For each topic setting, a value that differs from the default."""
 
 
 def test_topic_settings_table_has_every_setting_of_kafka_1_0() -> None:
@@ -139,7 +138,7 @@ async def test_altered_broker_default_applies_immediately_to_topics(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", sorted(BROKER_NAME_OF_TOPIC_SETTING))
-def test_broker_setting_is_the_default_of_topics(name: str) -> None:
+def test_broker_setting_is_the_default_of_its_topic_setting(name: str) -> None:
     broker_name = BROKER_NAME_OF_TOPIC_SETTING[name][0]
     config = Config({broker_name: VALUES[name]})
 
@@ -168,7 +167,7 @@ HOUR_MS, MINUTE_MS = 3_600_000, 60_000
         ({"log.flush.scheduler.interval.ms": "5", "log.flush.interval.ms": "6"}, "flush.ms", 6),
     ],
 )
-def test_settings_in_ms_override_minutes_which_override_hours(
+def test_time_settings_in_ms_override_minutes_which_override_hours(
     given: dict[str, str], name: str, value: int
 ) -> None:
     assert topic_settings(Config(given), {})[name] == value

@@ -1,4 +1,4 @@
-"""Each group setting changes the responses to members."""
+"""Tests that each group setting changes the responses to members."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ async def test_session_timeout_below_the_minimum_is_refused(tmp_path: Path) -> N
 
 
 @shows("group.min.session.timeout.ms")
-async def test_session_timeout_minimum_can_be_below_kafkas_default(tmp_path: Path) -> None:
+async def test_minimum_session_timeout_can_be_set_below_the_default_of_kafka(
+    tmp_path: Path,
+) -> None:
     settings = {**NO_DELAY, "group.min.session.timeout.ms": 100}
     async with serving(tmp_path, settings) as served:
         assert await served.join(session_timeout_ms=100) == NONE
@@ -62,7 +64,7 @@ async def test_first_join_of_a_group_waits_for_the_initial_rebalance_delay(tmp_p
 
 
 @shows("group.initial.rebalance.delay.ms")
-async def test_first_join_is_answered_at_once_when_initial_rebalance_delay_is_0(
+async def test_first_join_is_answered_immediately_when_initial_rebalance_delay_is_0(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, NO_DELAY) as served:
@@ -70,7 +72,9 @@ async def test_first_join_is_answered_at_once_when_initial_rebalance_delay_is_0(
 
 
 @shows("group.max.size")
-async def test_join_is_refused_when_the_group_has_max_size_members(tmp_path: Path) -> None:
+async def test_join_is_refused_when_the_group_has_its_maximum_number_of_members(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, {**NO_DELAY, "group.max.size": 1}) as served:
         assert await served.join() == NONE
         assert await served.join() == GROUP_MAX_SIZE_REACHED
@@ -132,7 +136,8 @@ async def call_without_a_thread(_: MockTime, work: Callable[..., Any], *argument
 async def test_coordinator_threads_limit_concurrent_loads_of_partitions(
     threads: int, one_by_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one thread the partitions load sequentially; with two threads their reads alternate."""
+    """With one thread the partitions are loaded sequentially. With two threads their reads
+    alternate."""
     async with serving(tmp_path) as served:
         for group_id in ("group-a", "group-b"):
             for offset in range(20):
@@ -186,7 +191,7 @@ def test_unsupported_rebalance_protocols_are_refused_at_start(
         ("classic,consumer,share,streams", True, True, True),
     ],
 )
-def test_rebalance_protocols_that_muster_serves_are_accepted(
+def test_rebalance_protocols_that_muster_supports_are_accepted(
     protocols: str,
     serves_consumer: bool,
     serves_share: bool,

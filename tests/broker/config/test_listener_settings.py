@@ -1,4 +1,4 @@
-"""Settings of one listener or SASL mechanism: their precedence, and refused names."""
+"""Tests the settings of one listener or SASL mechanism: their precedence, and refused names."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_environment_variable_sets_a_setting_of_a_listener_or_mechanism(
     assert (config[name], config.unknown) == ("x", [])
 
 
-def test_listener_flag_overrides_the_variable_which_overrides_the_file(tmp_path: Path) -> None:
+def test_listener_setting_in_a_flag_overrides_the_variable_and_the_file(tmp_path: Path) -> None:
     name, variable = (
         "listener.name.plaintext.max.connections",
         "MUSTER_LISTENER_NAME_PLAINTEXT_MAX_CONNECTIONS",

@@ -1,4 +1,4 @@
-"""Settings of committed offsets and of the offsets topic change responses and files."""
+"""Tests that settings of committed offsets and of the offsets topic change responses and files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ async def test_offset_metadata_above_the_maximum_is_refused(tmp_path: Path) -> N
 
 
 @shows("offset.metadata.max.bytes")
-async def test_offset_metadata_maximum_can_be_above_kafkas_default(tmp_path: Path) -> None:
+async def test_maximum_offset_metadata_size_can_be_set_above_the_default_of_kafka(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, {"offset.metadata.max.bytes": 5000}) as served:
         assert await commit_metadata(served, "m" * 5000) == NONE
 
@@ -205,7 +207,9 @@ async def test_commit_is_answered_before_the_flush_when_required_acks_is_0(tmp_p
 
 @shows("offsets.commit.required.acks")
 @pytest.mark.parametrize("acks", [-2, 2])
-def test_required_acks_outside_the_bounds_are_refused(acks: int, tmp_path: Path) -> None:
+def test_offsets_commit_required_acks_outside_the_bounds_is_refused(
+    acks: int, tmp_path: Path
+) -> None:
     with pytest.raises(BadConfig, match=f"required.acks={acks}: it must be -1, 0 or 1"):
         config(tmp_path, **{"offsets.commit.required.acks": acks})
 
@@ -234,7 +238,7 @@ class _MeasuredFile(OsFile):
 
 
 @shows("offsets.load.buffer.size")
-async def test_offsets_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
+async def test_offsets_load_buffer_size_limits_each_read_of_the_log(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for offset in range(50):
             assert await served.client.commit(GROUP, offset) == NONE

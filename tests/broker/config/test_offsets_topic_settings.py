@@ -1,4 +1,4 @@
-"""Each ``offsets.topic.*`` setting has an effect on a broker in a separate process."""
+"""Tests that each ``offsets.topic.*`` setting has an effect on a broker in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Brokers = Callable[..., Broker]
 
 
 def commit(wire: Wire, group: str, offset: int = 1) -> int:
-    """Commits one offset of a simple consumer and returns the error code."""
+    """Commits one offset without a member. Returns the error code."""
     wire.call("FindCoordinator", 3, {"key": group, "key_type": 0})
     metadata(wire, "t")
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "x" * 100}
@@ -39,7 +39,7 @@ def commit(wire: Wire, group: str, offset: int = 1) -> int:
 
 
 def committed(wire: Wire, group: str) -> int:
-    """Waits until the group is loaded and returns its committed offset."""
+    """Waits until the group is loaded. Returns its committed offset."""
     asked = {"group_id": group, "topics": [{"name": "t", "partition_indexes": [0]}]}
 
     def answered() -> dict[str, Any] | None:

@@ -1,5 +1,5 @@
-"""Settings of unsupported group protocols: DescribeConfigs returns their values, and the broker
-refuses the values that Kafka refuses."""
+"""Tests the settings of group protocols other than classic: DescribeConfigs returns their values,
+and the broker refuses the values that Kafka refuses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ACCEPTED = {
     "group.share.record.lock.duration.ms": "31000",
     "group.share.session.timeout.ms": "46000",
 }
-"""A value for each setting that differs from the default. The values are consistent with each
+"""For each setting, a value that differs from the default. The values are consistent with each
 other."""
 
 REFUSED = {
@@ -78,7 +78,7 @@ REFUSED = {
     "group.share.record.lock.duration.ms": ("14999", "must not be above group.share.record.lock"),
     "group.share.session.timeout.ms": ("60001", "must not be above group.share.max.session"),
 }
-"""An invalid value for each setting: it is out of bounds, or inconsistent with the default of
+"""For each setting, an invalid value: it is out of bounds, or inconsistent with the default of
 another setting."""
 
 
@@ -87,7 +87,7 @@ def rows() -> list[dict[str, Any]]:
     return [row for row in found if row["name"].startswith((CONSUMER, SHARE))]
 
 
-def test_every_setting_of_other_protocols_has_test_values() -> None:
+def test_every_setting_of_non_classic_group_protocols_has_test_values() -> None:
     names = {row["name"] for row in rows()}
 
     assert set(ACCEPTED) == names
@@ -123,7 +123,7 @@ def test_value_below_the_lower_bound_of_the_setting_is_refused(
         config(tmp_path, **{least["name"]: below})
 
 
-def test_bounds_of_share_groups_are_those_of_kafka_4_3_1(tmp_path: Path) -> None:
+def test_bounds_of_share_group_settings_equal_those_of_kafka_4_3_1(tmp_path: Path) -> None:
     settings = {
         "group.share.max.size": 1,
         "group.share.record.lock.duration.ms": 3_600_000,
@@ -133,7 +133,7 @@ def test_bounds_of_share_groups_are_those_of_kafka_4_3_1(tmp_path: Path) -> None
     assert {name: found[name] for name in settings} == settings
 
 
-async def test_describe_configs_returns_configured_values_of_other_protocols(
+async def test_describe_configs_returns_settings_of_non_classic_group_protocols(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, ACCEPTED) as served:

@@ -1,5 +1,5 @@
-"""An unsupported security setting prevents the start, and the error names each unsupported security
-setting."""
+"""Tests that an unsupported security setting prevents the start, and that the error names each
+unsupported security setting."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_start_fails_with_an_unsupported_security_setting_in_the_file(tmp_path: 
 
 
 @pytest.mark.parametrize("pair", HARMLESS)
-def test_security_setting_with_a_harmless_value_is_accepted(pair: str) -> None:
+def test_unsupported_security_setting_is_accepted_with_a_harmless_value(pair: str) -> None:
     assert load(None, {}, [*INTERNAL, pair], {}).unknown == []
 
 
@@ -189,7 +189,7 @@ def test_file_with_the_default_of_every_kafka_setting_is_accepted() -> None:
     assert Config(defaults).unknown == []
 
 
-def test_every_setting_with_a_security_name_is_classified() -> None:
+def test_every_setting_that_sounds_like_security_is_classified() -> None:
     sound = {row["name"] for row in KAFKA if PROTECTIVE.search(row["name"])}
 
     served = {name for name in OF_LISTENERS if not protects(name)}

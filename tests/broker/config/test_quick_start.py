@@ -1,4 +1,5 @@
-"""Without a properties file, Muster uses the values of the server.properties that Kafka ships."""
+"""Tests that without a properties file, Muster uses the values of the server.properties that Kafka
+ships."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def test_initial_rebalance_delay_is_0_without_a_properties_file() -> None:
 
 
 @shows("group.initial.rebalance.delay.ms")
-def test_initial_rebalance_delay_is_kafkas_default_with_properties_file(tmp_path: Path) -> None:
+def test_initial_rebalance_delay_has_kafka_default_with_a_properties_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("broker.id=3\n")
 

@@ -1,5 +1,5 @@
-"""The page docs/operate/settings-of-groups.md has every setting with its default, and a correct
-example."""
+"""Tests that the page docs/operate/settings-of-groups.md has every setting with its default, and a
+correct example."""
 
 from __future__ import annotations
 

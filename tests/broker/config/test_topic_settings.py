@@ -1,7 +1,7 @@
-"""An altered topic setting takes effect immediately; each test fails if the broker ignores its
-setting.
+"""Tests that an altered topic setting takes effect immediately. Each test fails if the broker
+ignores its setting.
 
-Most tests first check the topic without the setting, then alter the setting by
+Most tests first check the topic without the setting, and then alter the setting with
 IncrementalAlterConfigs. The log stays open.
 """
 
@@ -319,8 +319,7 @@ async def test_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path:
 
 
 async def dirty(orders: Orders, *values: bytes | None) -> None:
-    """Appends values of one key and rolls the segment, so that the cleaner may clean the
-    segment."""
+    """Appends values of one key and rolls the segment, so that the cleaner may clean it."""
     for value in values:
         batch = records(value, key=b"k", timestamp_ms=orders.now_ms)
         assert (await orders.produce(batch))["error_code"] == NONE

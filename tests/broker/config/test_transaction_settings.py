@@ -1,4 +1,5 @@
-"""Each setting of `__transaction_state` and of the transaction coordinator has an effect."""
+"""Tests that each setting of `__transaction_state` and of the transaction coordinator has an
+effect."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ async def test_segment_of_the_transaction_topic_rolls_at_segment_bytes(tmp_path:
         assert broker.transactions.hosted_shards[0].core.view.known() == 40
 
 
-async def test_transaction_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
+async def test_transaction_load_buffer_size_limits_each_read_of_the_log(tmp_path: Path) -> None:
     reads: list[int] = []
 
     class Counted(OsFile):

@@ -1,4 +1,5 @@
-"""Hints for setting names that Kafka does not have, in `muster serve` and `muster config check`."""
+"""Tests the hints for setting names that Kafka does not have, in `muster serve` and `muster config
+check`."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_unknown_setting_has_a_hint_when_a_known_name_is_similar(
     assert hint(name) == expected
 
 
-def test_hint_for_a_topic_setting_name_is_the_broker_setting() -> None:
+def test_topic_setting_name_in_the_broker_config_gets_a_hint() -> None:
     for name in TOPIC:
         for written in {name, f"log.{name}"} - BROKER.keys():
             if "throttled.replicas" not in name and not name.startswith("remote."):
@@ -72,7 +73,7 @@ def test_log_line_of_unknown_settings_has_advice_only_with_a_hint() -> None:
     assert "advice" not in warned
 
 
-def test_config_check_hides_passwords_and_shows_quotas_and_classes(tmp_path: Path) -> None:
+def test_config_check_hides_passwords_but_not_quotas_or_classes(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     shown = {"quota.producer.default": "1000", "create.topic.policy.class.name": "a.Policy"}
     hidden = {"ssl.key.password": "secret", "password.encoder.secret": "secret", "ssl.pass": "s"}

@@ -1,4 +1,4 @@
-"""The environment variables that Muster's commands and Kafka's container images read."""
+"""Tests the environment variables that Muster's commands and Kafka's container images read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OF_THE_JVM = {
 OF_A_SERVICE = {"KAFKA_PORT": "tcp://10.0.0.1:9092", "KAFKA_SERVICE_HOST": "10.0.0.1"}
 
 
-def test_variables_of_kafkas_images_are_read_with_kafka_env() -> None:
+def test_variables_of_kafka_images_are_read_when_kafka_env_is_set() -> None:
     config = load(None, COMPOSE | OF_THE_JVM | OF_A_SERVICE, [], {}, kafka_env=True)
 
     assert config["log.retention.hours"] == 5
@@ -50,14 +50,14 @@ def test_variables_of_kafkas_images_are_read_with_kafka_env() -> None:
     assert config.unknown == []
 
 
-def test_variables_of_kafkas_images_are_ignored_unless_kafka_env_is_set() -> None:
+def test_variables_of_kafka_images_are_ignored_unless_kafka_env_is_set() -> None:
     config = load(None, COMPOSE, [], {})
 
     assert config["log.retention.hours"] == 168
     assert not config.is_given("advertised.listeners")
 
 
-def test_default_listeners_are_the_advertised_ports_on_all_addresses() -> None:
+def test_listeners_default_to_the_advertised_ports_on_all_addresses() -> None:
     config = load(None, COMPOSE, [], {}, kafka_env=True)
 
     assert [str(each.address) for each in config.listeners] == ["0.0.0.0:29092", "0.0.0.0:9092"]
@@ -204,7 +204,7 @@ def test_environment_variables_of_commands_are_not_settings() -> None:
     assert settings_in(dict.fromkeys(of_commands, "x"), kafka=False) == {}
 
 
-def test_switch_of_the_compiled_codecs_is_not_a_setting() -> None:
+def test_variable_muster_codecs_is_not_a_setting() -> None:
     assert settings_in({SWITCH: "python"}, kafka=False) == {}
 
 

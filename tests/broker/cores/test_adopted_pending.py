@@ -1,7 +1,8 @@
-"""A data directory of Apache Kafka 4.3.1 that contains an open transaction with offset commits.
+"""Tests that Muster loads a data directory of Apache Kafka 4.3.1 with an open transaction that
+contains offset commits.
 
-tests/data/kafka-groups/README.md describes the directory: its transactions are committed, aborted,
-superseded by plain commits, or open.
+tests/data/kafka-groups/README.md describes the directory. The transactions in the directory are
+committed, aborted, superseded by plain commits, or open.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ async def test_committed_and_pending_offsets_of_kafka_are_loaded(adopted: Path) 
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_open_transaction_of_kafka_is_ended_by_end_offsets(
+async def test_open_transaction_that_kafka_began_is_ended_by_its_marker(
     adopted: Path, committed: bool
 ) -> None:
     ended = {0: (99 if committed else 30, NONE), 1: (32, NONE)}

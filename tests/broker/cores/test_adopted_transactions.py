@@ -1,4 +1,4 @@
-"""read_committed reads from a topic with transactions that another broker wrote."""
+"""Tests read_committed reads from a topic with transactions that another broker wrote."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The runtime hosts any core. Here the core is a counter that stores its increments in a separate
-topic.
-"""
+"""Tests that the runtime can host any core. The core of these tests is a counter that stores its
+increments in a topic of its own."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ WAIT_MS = 50
 
 @dataclass
 class Increment:
-    """A call that increments counter ``name``; the reply is (error code, count)."""
+    """A call that increments counter ``name``. The reply is (error code, count)."""
 
     ticket: Any
     name: str
@@ -89,7 +88,7 @@ class IncrementRun:
 
 
 class CounterCore:
-    """A core with counters; the records of its log are its only state."""
+    """A core with counters. The records of its log are its only state."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -278,17 +277,17 @@ async def test_calls_of_a_turn_share_one_append_and_survive_a_restart(
 
 
 def error_at_once(runtime: CounterRuntime) -> int:
-    """Submits a read and returns the error code of its immediate reply."""
+    """Submits a read. Returns the error code of its immediate reply."""
     answer = Answer()
     runtime.submit("ab", Read(answer, "ab"))
     ((error, _),) = answer.replies
     return int(error)
 
 
-async def test_failed_append_reloads_the_core_and_fails_dependent_calls(
+async def test_failed_append_reloads_the_core_and_fails_calls_that_depend_on_it(
     tmp_path: Path,
 ) -> None:
-    """Law 6: calls whose write failed get the error codes of this core; other partitions are not
+    """Calls whose write failed get the error codes of this core. Other partitions are not
     affected."""
     disk = FullDisk()
     async with counting(tmp_path, disk) as runtime:
@@ -309,7 +308,7 @@ async def test_failed_append_reloads_the_core_and_fails_dependent_calls(
         assert await increment(runtime, "ab") == (NONE, 2)
 
 
-async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
+async def test_failed_fsync_is_reported_as_a_fatal_error(tmp_path: Path) -> None:
     disk = FullDisk()
     reasons: list[str] = []
     async with counting(tmp_path, disk, None, 1, reasons) as runtime:
@@ -321,7 +320,9 @@ async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
         disk.broken = False
 
 
-async def test_parked_calls_are_answered_by_the_timer_and_by_unload(tmp_path: Path) -> None:
+async def test_parked_calls_are_answered_by_a_timer_or_when_the_core_is_unloaded(
+    tmp_path: Path,
+) -> None:
     waiting = Answer()
     async with counting(tmp_path) as runtime:
         due = Answer()

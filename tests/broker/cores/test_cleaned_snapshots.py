@@ -1,7 +1,7 @@
-"""The cleaner and the snapshots of a whole broker, during commits and group deletions.
+"""Tests the log cleaner and the snapshots of a complete broker, during commits and group deletions.
 
 After each cleaning and each snapshot, the test copies the partition's directory, as if the broker
-had crashed, and loads the copy twice: from the snapshot and the later log, and from the log alone.
+had crashed. It loads the copy twice: from the snapshot and the later log, and from the log alone.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def open_copy(directory: Path) -> PartitionLog:
 
 
 async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
-    """Returns the loaded content and the begin offset of the loaded snapshot; without a topic id,
-    the offset is -1."""
+    """Returns the loaded content and the begin offset of the loaded snapshot. Without a topic id,
+    no snapshot is loaded and the offset is -1."""
     hosted = HostedShard(KIND, GroupShard(GROUPS), partition_for(open_copy(directory)), 1)
     found = None
     if topic_id is not None:
@@ -70,8 +70,8 @@ async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[
 
 
 class Copies:
-    """Copies of a partition of the offsets topic, each made between two turns, and the content of
-    the running shard."""
+    """Copies of a partition of the offsets topic, each made between two turns, with the content of
+    the running shard at that time."""
 
     def __init__(self, broker: Broker, directory: Path) -> None:
         self.broker = broker
@@ -88,7 +88,7 @@ class Copies:
         self.made.append((there, content(hosted.core) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
-        """Makes a copy after each subsequent cleaning and snapshot."""
+        """Makes a copy after each later cleaning and snapshot."""
         cleaner, images = self.broker.cleaning, self.broker.groups.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write
@@ -119,7 +119,7 @@ async def ready(broker: Broker) -> Client:
 
 
 async def churn(client: Client, number: int) -> None:
-    """Commits offsets of 8 groups, and creates and deletes one additional group."""
+    """Commits offsets of 8 groups, and creates and deletes one more group."""
     handles = [client.send_commit(f"group-{n}", number, partitions=20) for n in range(8)]
     handles.append(client.send_commit(f"brief-{number}", number, partitions=3))
     for handle in handles:
@@ -132,7 +132,7 @@ async def churn(client: Client, number: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("delete_retention_ms", [0, 86_400_000])
-async def test_snapshot_and_later_records_equal_full_replay_after_each_cleaning(
+async def test_load_from_snapshot_and_later_records_equals_full_replay_after_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delete_retention_ms: int
 ) -> None:
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 60_000)
@@ -178,7 +178,7 @@ async def test_snapshot_and_later_records_equal_full_replay_after_each_cleaning(
 async def test_snapshot_covers_the_cleaned_part_after_a_successful_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start immediately after the replacement of segments does not need to read the whole log."""
+    """A start immediately after the segments were replaced need not read the whole log."""
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_CHECK_MS", 20)
@@ -244,7 +244,7 @@ async def test_snapshot_is_deleted_when_kafka_cleaned_beyond_its_begin_offset(
     assert not (directory / IMAGE).exists()
 
 
-async def test_snapshots_and_cleanings_begin_after_the_settling_time_of_a_load(
+async def test_snapshots_and_cleanings_wait_for_some_time_after_a_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, SETTINGS | {"log.cleaner.enable": "false"}) as broker:

@@ -1,5 +1,5 @@
-"""The cleaning of `__transaction_state` starts when dead records outweigh live records, and loses
-no state."""
+"""Tests that the cleaning of `__transaction_state` starts when dead records outweigh live records,
+and loses no state."""
 
 from __future__ import annotations
 

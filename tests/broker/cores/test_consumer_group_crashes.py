@@ -1,8 +1,9 @@
-"""A kill at any time neither loses acknowledged state of a consumer group nor adds state.
+"""Tests that a kill at any time neither loses acknowledged state of a consumer group (KIP-848) nor
+adds state.
 
 Members send heartbeats to a shard with a real log on a simulated disk. Each accepted heartbeat
-results in a state of the group. After a kill, the loaded state is one of these states, and is not
-older than the state of the last answered heartbeat. Source: KIP-848.
+results in a state of the group. After a kill, the loaded state must be one of these states, and not
+older than the state of the last answered heartbeat.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def open_log(fs: SimulatedFiles) -> PartitionLog:
 
 
 def state_of(shard: GroupShard) -> State:
-    """Returns a copy of the hard state. The values in the copy never change."""
+    """Returns a copy of the state that is in the log. Later changes of the shard do not change the
+    copy."""
     return {name: _copied(facts) for name, facts in hard_state(shard).items()}
 
 
@@ -110,8 +112,8 @@ class Crashes:
         return len(self.states) - 1
 
     async def step(self) -> None:
-        """Runs the heartbeats of one turn, some with failing writes, and kills the process before
-        and after the turn."""
+        """Runs the heartbeats of one turn, some with failing writes. Kills the process before and
+        after the turn."""
         if self.chance.random() < 0.1:
             part = self.chance.choice((0, 7, 80))
             self.fs.fail("write", ".log", partial_bytes=part)

@@ -1,4 +1,4 @@
-"""Committed offsets of deleted topics remain deleted after a kill at any time."""
+"""Tests that committed offsets of deleted topics remain deleted after a kill at any time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: in
 
 
 def committed(wire: Wire, group: str, topic: str = "t") -> int:
-    """Returns the committed offset of partition 0 after the shard of the group has loaded."""
+    """Returns the committed offset of partition 0 after the shard of the group has been loaded."""
     answer: dict[str, Any] = {}
     topics = [{"name": topic, "partition_indexes": [0]}]
 
@@ -123,8 +123,8 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
     """Before the kill, half of the shards could not drop the offsets of the deleted topic. Each
     shard knows the log offset of the new topic's first commit.
 
-    After a power loss a log may end before this log offset; the new commits then start at the new
-    log end. The topic list has version 3 if the broker serves consumer groups.
+    After a power loss a log may end before this log offset. Later commits for the new topic then
+    start at the new log end. The topic list has version 3 if the broker supports consumer groups.
     """
     settings = SETTINGS | {"group.coordinator.rebalance.protocols": protocols}
     fs = SimulatedFiles()

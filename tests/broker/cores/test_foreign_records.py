@@ -1,5 +1,5 @@
-"""Records that Kafka's admin client writes to ``__consumer_offsets``: the broker checks these
-records before it appends them."""
+"""Tests records that Kafka's admin client writes to ``__consumer_offsets``. The broker checks them
+before it appends them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GROUP = GroupValue("consumer", 3, "range", "m", 1, [MEMBER])
 
 
 def no_members(count: int) -> bytes:
-    """Returns a group value that states ``count`` members but contains none."""
+    """Returns a group value that claims to contain ``count`` members but contains none."""
     value = group_value(dataclasses.replace(GROUP, members=[]))
     return value[:-4] + count.to_bytes(4, "big", signed=True)
 
@@ -111,7 +111,7 @@ async def produce_as_admin(broker: Broker, data: bytes, **fields: Any) -> dict[s
 
 
 async def begin(broker: Broker) -> None:
-    """Creates topic ``t`` and commits offset 1 of the topic for group ``g``."""
+    """Creates topic ``t``, and commits an offset of 1 in it for group ``g``."""
     await asked(broker, lambda wire: create_topic(wire, "t"))
     await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
     assert await asked(broker, lambda wire: commit(wire, 1)) == NONE
@@ -178,7 +178,7 @@ async def test_unreadable_client_record_for_the_offsets_topic_is_refused(
         "transactional",
     ],
 )
-async def test_client_record_is_accepted_exactly_when_a_load_can_read_it(
+async def test_client_record_for_the_offsets_topic_is_refused_if_a_load_would_fail(
     tmp_path: Path, data: bytes, code: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
@@ -189,7 +189,9 @@ async def test_client_record_is_accepted_exactly_when_a_load_can_read_it(
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
-async def test_produce_to_the_offsets_topic_is_refused_for_other_clients(tmp_path: Path) -> None:
+async def test_produce_to_the_offsets_topic_is_refused_unless_from_the_admin_client(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
         answer = await asked(broker, lambda wire: produce(wire, TOPIC, records((KEY, VALUE)), HERE))
@@ -227,12 +229,11 @@ async def test_produce_response_has_the_partitions_in_the_order_of_the_request(
         assert await asked(broker, committed) == 41
 
 
-async def test_client_records_are_appended_after_the_commits_of_the_turn(
+async def test_admin_client_records_are_appended_after_the_commits_of_the_turn(
     tmp_path: Path,
 ) -> None:
-    """The runtime appends the records, so that commits accepted in the same turn keep their
-    offsets.
-    """
+    """The runtime appends these records too, so that commits that were accepted in the same turn
+    keep their log offsets."""
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -260,7 +261,7 @@ async def test_client_records_are_appended_after_the_commits_of_the_turn(
         assert await (await edge.client()).fetch("g") == 41
 
 
-async def test_client_record_is_refused_while_the_shard_loads(tmp_path: Path) -> None:
+async def test_admin_client_record_is_refused_while_the_shard_is_loaded(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -273,9 +274,9 @@ async def test_client_record_is_refused_while_the_shard_loads(tmp_path: Path) ->
             await edge.groups.append_foreign(0, pytest.fail)
 
 
-async def test_shard_is_unloaded_when_the_append_of_a_client_record_fails() -> None:
-    """The runtime probes the shard as it does after a failed append of commits; the shard then
-    serves requests again."""
+async def test_shard_is_unloaded_when_the_append_of_an_admin_client_record_fails() -> None:
+    """As after a failed append of commits, the runtime probes the log, and loads the shard again
+    when the log is writable."""
     fs = SimulatedFiles()
     async with serving("/data", SETTINGS, fs) as broker:
         await begin(broker)
@@ -290,7 +291,7 @@ async def test_shard_is_unloaded_when_the_append_of_a_client_record_fails() -> N
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
-async def test_client_record_is_flushed_before_it_is_acknowledged(tmp_path: Path) -> None:
+async def test_admin_client_record_is_flushed_before_it_is_acknowledged(tmp_path: Path) -> None:
     settings = {**SETTINGS, "log.flush.interval.messages": "1"}
     async with serving(tmp_path, settings) as broker:
         await begin(broker)

@@ -1,10 +1,10 @@
-"""A snapshot and the later log restore the same state as a full replay, for any history and any
-slices.
+"""Tests that a snapshot and the later log restore the same state as a full replay, for random
+histories and slices.
 
 A history is a list of runs at log offsets, which a core replays. The snapshot begins before one of
-the runs. It is written in slices; between slices the core replays more runs. The test loads the
-snapshot with any later log end offset. The log is unchanged, or is cleaned below the begin offset
-of the snapshot.
+the runs. It is written in slices, and between slices the core replays more runs. The test then
+loads the snapshot with each possible later log end offset. The log is unchanged, or is cleaned
+below the begin offset of the snapshot.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ histories = st.lists(
 
 
 class Case(NamedTuple):
-    """A history, the index of the run before which the snapshot begins, and the number of runs
+    """A history, the index of the run before which the snapshot begins, and the numbers of runs
     between its slices."""
 
     runs: list[Run | OwnBatch]
     begin: int
     gaps: list[int]
-    """The number of runs before each slice except the first slice; 0 when no runs remain."""
+    """The number of runs before each slice except the first one; 0 when no runs remain."""
 
 
 @st.composite
@@ -155,7 +155,7 @@ def test_cleaning_before_the_begin_offset_does_not_change_the_loaded_state(
     case: Case, data: st.DataObject
 ) -> None:
     """The cleaning removes superseded records below the begin offset, and sometimes the tombstones.
-    A cleaner stops at the start of an open transaction."""
+    The cleaning stops at the start of an open transaction."""
     log = based(case.runs)
     image, _ = take(case, log)
     ends = ends_of(log)
@@ -204,8 +204,8 @@ def test_consumer_group_snapshot_and_later_records_equal_full_replay(seed: int) 
 
 
 def ends_of(log: Based) -> list[bool | None]:
-    """Returns for each run whether its transaction committed: None for an open transaction, True
-    for plain runs."""
+    """Returns for each run whether its transaction committed; None for an open transaction, True
+    for runs without a transaction."""
     ends: list[bool | None] = []
     for at, (_, run) in enumerate(log):
         end: bool | None = True
@@ -221,7 +221,7 @@ def ends_of(log: Based) -> list[bool | None]:
 
 
 def clean(log: Based, drop_tombstones: bool) -> Based:
-    """Returns the last record of each key as a separate run, and all markers; omits tombstones if
+    """Returns the last record of each key as a separate run, and all markers. Omits tombstones if
     ``drop_tombstones``."""
     last: dict[tuple[object, ...], tuple[int, Run | OwnBatch]] = {}
     for base, run in log:

@@ -1,5 +1,5 @@
-"""Law 10: a failing report does not affect the work, and an exception affects only the shard,
-request or part in which it occurs."""
+"""Tests that a failing report does not affect the work, and that an exception affects only the
+shard, request or part in which it occurs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.broker.serving import asked, serving
 
 
 class Bug(Exception):
-    """The exception that the tests raise."""
+    pass
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +119,7 @@ async def test_exception_in_a_reply_does_not_affect_other_replies_of_the_turn(
 @pytest.mark.parametrize(
     ("where", "bug"), [(Group, "next_generation"), (coordinator.classic.group, "vote")]
 )
-async def test_exception_in_a_step_fails_waiting_requests_and_reloads_the_shard(
+async def test_exception_in_a_core_fails_waiting_requests_and_reloads_the_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], where: Any, bug: str
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -146,7 +146,7 @@ async def test_exception_in_a_step_fails_waiting_requests_and_reloads_the_shard(
         assert logged_places(lines) == ["shard"]
 
 
-async def test_records_accepted_before_an_exception_are_kept(
+async def test_records_that_a_core_accepted_before_its_exception_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
@@ -269,7 +269,7 @@ async def test_failed_fsync_stops_the_broker_when_logging_fails_too(
         assert "can no longer be written safely" in broker.fatal
 
 
-async def test_other_callbacks_of_a_topic_deletion_run_when_a_callback_fails(
+async def test_failing_callback_of_a_topic_deletion_does_not_stop_later_callbacks(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:

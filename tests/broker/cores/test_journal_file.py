@@ -1,4 +1,4 @@
-"""The journal file: its content after a kill, damage, rotations and a full disk."""
+"""Tests the journal file: its content after a kill, damage, rotations and a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A restart does not change the journal, and a failing disk affects only the journal."""
+"""Tests that a restart does not change the journal, and that a failing disk affects only the
+journal."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ TOLD = ("rebalances", "notes", "rejected_commits", "moved_back", "flapping", "re
 
 
 async def some_history(seen: Seen) -> None:
-    """Lets a member join, commit, get a rejected commit, leave, and return with a new member id."""
+    """Makes a member join, commit, get a rejected commit, leave, and return with a new member
+    id."""
     member = await Member(seen).alone()
     mine = {"member_id": member.member_id, "generation_id": member.generation}
     for offset in (9, 3):
@@ -43,7 +45,7 @@ async def journal_of(seen: Seen, group: str = GROUP) -> dict[str, Any]:
 
 
 def as_seen(value: Any) -> Any:
-    """Returns the journal with each source replaced by ``seen``."""
+    """Returns the journal with the value of every field ``source`` replaced by ``seen``."""
     if isinstance(value, dict):
         return {key: "seen" if key == "source" else as_seen(each) for key, each in value.items()}
     return [as_seen(each) for each in value] if isinstance(value, list) else value
@@ -57,7 +59,6 @@ def sources(value: Any) -> set[str]:
 
 
 async def wait_until_saved(seen: Seen) -> None:
-    """Waits until all entries are in the journal file."""
     keeper = seen.broker.keeper
     await eventually(lambda: not keeper._unsaved and not keeper._due)
 
@@ -99,7 +100,7 @@ async def test_journal_entries_survive_a_kill(tmp_path: Path) -> None:
     )
 
 
-async def test_journal_has_the_generations_of_the_log_when_its_file_is_missing(
+async def test_journal_contains_generations_from_the_log_when_its_file_is_missing(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -144,7 +145,7 @@ async def deleted(seen: Seen) -> list[int]:
 
 
 class FailingJournalFiles(OsFileSystem):
-    """A file system that refuses operations on journal files if ``refuses`` is true."""
+    """A file system that refuses operations on journal files while ``refuses`` is true."""
 
     def __init__(self, operation: str) -> None:
         super().__init__()
@@ -158,8 +159,6 @@ class FailingJournalFiles(OsFileSystem):
 
 
 class FailingFile(OsFile):
-    """A file that raises an error after half of a write."""
-
     def __init__(self, path: str, create: bool, fs: FailingJournalFiles) -> None:
         super().__init__(path, create)
         self.fs = fs
@@ -276,7 +275,7 @@ async def test_journal_writes_other_events_when_an_event_raises() -> None:
     await background.stop()
 
 
-async def test_journal_entries_after_a_failed_write_are_written_by_a_retry(
+async def test_journal_entries_are_written_by_a_retry_after_a_failed_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from broker.cores import journal_keeper

@@ -1,6 +1,6 @@
-"""The load of a log that contains an offset commit after the end of its transaction.
+"""Tests the load of a log that contains an offset commit after the end of its transaction.
 
-Earlier versions of Muster checked a commit only against appended records and could therefore write
+Earlier versions of Muster checked a commit only against appended records, and could therefore write
 such logs.
 """
 
@@ -24,7 +24,7 @@ def offset_run(offset: int) -> OffsetRun:
 
 
 async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
-    """Writes a log that contains offset 1 of the group and then these runs."""
+    """Writes a log with a plain commit of offset 1 for the group, followed by ``runs``."""
     async with EdgeBroker(folder, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)

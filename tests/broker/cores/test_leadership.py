@@ -1,4 +1,4 @@
-"""Partitions of an internal topic for which this broker loses and regains the leadership."""
+"""Tests partitions of an internal topic for which this broker loses and regains the leadership."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_shard_is_loaded_from_the_log_when_leadership_returns(tmp_path: Pa
 
 
 async def test_parked_join_gets_not_coordinator_when_the_shard_resigns(tmp_path: Path) -> None:
-    """Trap 27: the member does not have to wait until its next heartbeat."""
+    """The member does not have to wait until its next heartbeat."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()

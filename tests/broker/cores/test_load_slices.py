@@ -1,8 +1,8 @@
-"""No slice of a load blocks the event loop for long. The test counts the work of each slice instead
-of measuring time.
+"""Tests that no slice of a load blocks the event loop for long.
 
-The loader's clock advances only by work: 1 us for each decoded, replayed or restored record, and 5
-us for each created group. These are the costs on a slow machine.
+The test counts the work of each slice instead of measuring time. The loader's clock advances only
+with work: 1 us for each decoded, replayed or restored record, and 5 us for each created group.
+These are the costs on a slow machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TURN_MAX_NS = 20_000_000
 
 
 class SavingBroker(EdgeBroker):
-    """A broker whose offsets topic has a topic id, and therefore snapshots."""
+    """A broker whose offsets topic has a topic id, and which therefore writes snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:
@@ -53,8 +53,8 @@ class WorkClock:
         self._paused_ns = self.now_ns
 
     def counts(self, work: Callable[..., Any], cost_us: Callable[..., int]) -> Callable[..., Any]:
-        """Returns ``work`` with a wrapper that advances the clock by the cost of the arguments and
-        the result."""
+        """Returns a wrapper of ``work`` that advances the clock. ``cost_us`` computes the cost from
+        the arguments and the result."""
 
         def counted(*arguments: Any) -> Any:
             result = work(*arguments)
@@ -100,10 +100,10 @@ def fill(broker: EdgeBroker) -> None:
 
 
 async def load(directory: Path, clock: WorkClock) -> int:
-    """Loads the shard, writes a snapshot, and returns the begin offset of the loaded snapshot, or
-    -1 if no snapshot was loaded.
+    """Loads the shard and writes a snapshot. Returns the begin offset of the loaded snapshot, or -1
+    if no snapshot was loaded.
 
-    ``clock.longest_ns`` is then the longest work of the load.
+    ``clock.longest_ns`` is then the longest work of the load between two pauses.
     """
     broker = SavingBroker(directory, partitions=1, time=Time(ticks_ns=clock))
     clock.paused()
@@ -121,7 +121,7 @@ async def load(directory: Path, clock: WorkClock) -> int:
 async def test_each_slice_of_a_shard_load_does_a_bounded_amount_of_work(
     tmp_path: Path, clock: WorkClock
 ) -> None:
-    """A load from the log, and a load from a snapshot, both create many groups at their end."""
+    """Many groups are created at the end of a load, both from a log and from a snapshot."""
     fill(EdgeBroker(tmp_path, partitions=1))
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)

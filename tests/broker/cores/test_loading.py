@@ -1,5 +1,5 @@
-"""The state that a shard loads from its log: transactions, records of other programs, and damaged
-records."""
+"""Tests the state that a shard loads from its log: transactions, records of other programs, and
+damaged records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def logs() -> Iterator[list[Any]]:
 
 
 class Writer:
-    """Writes batches as Kafka's coordinator does; each run is one batch."""
+    """Writes batches as Kafka's coordinator does: one batch for each run."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -106,7 +106,8 @@ async def test_transactional_offsets_are_loaded_when_their_transaction_committed
 async def test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker(
     tmp_path: Path, writer: Writer
 ) -> None:
-    """The record with the higher log offset wins, even if the other record has a later marker."""
+    """The record with the higher log offset wins, even if the transaction of the other record ends
+    later."""
     writer.commit(10, producer_id=7)
     writer.commit(99)
     writer.marker(COMMIT, 7)
@@ -145,7 +146,7 @@ ORDER = test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker
         (the_place_of_the_marker_decides, ORDER),
     ],
 )
-async def test_load_test_fails_when_its_transaction_fault_is_planted(
+async def test_each_planted_fault_in_loading_transactions_is_found_by_a_test(
     tmp_path: Path,
     writer: Writer,
     monkeypatch: pytest.MonkeyPatch,
@@ -232,8 +233,8 @@ async def test_offset_deleted_during_a_transaction_stays_deleted_after_its_commi
         assert entry.offset == 11
 
 
-async def test_loaded_shard_is_served_while_another_shard_loads(tmp_path: Path) -> None:
-    """The shards load one after another."""
+async def test_loaded_shard_answers_requests_while_another_shard_is_loaded(tmp_path: Path) -> None:
+    """The shards are loaded one after another."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()

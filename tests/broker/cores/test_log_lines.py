@@ -1,5 +1,5 @@
-"""Log lines about groups: each transition has one line with its cause, and clients cannot forge a
-line."""
+"""Tests the log lines about groups: each transition has one line with its cause, and clients cannot
+forge a line."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def sync(wire: Wire, group_id: str, member_id: str, generation: int) -> None:
 
 
 def join(wire: Wire, group_id: str) -> str:
-    """Joins a group as its only member, brings it to Stable, and returns the member id."""
+    """Joins a group as its only member, and brings it to Stable. Returns the member id."""
     assert wire.call("FindCoordinator", 1, {"key": group_id, "key_type": 0})["error_code"] == 0
     answer = wire.call("JoinGroup", 3, join_request(group_id))
     assert answer["error_code"] == 0
@@ -109,7 +109,8 @@ def join(wire: Wire, group_id: str) -> str:
 
 
 def rebalance_for_second_member(first: Wire, second: Wire, member_id: str) -> str:
-    """Joins a second member, rejoins the first member, and returns the member id of the second."""
+    """Joins a second member and rejoins the first member. Returns the member id of the second
+    member."""
     second.send("JoinGroup", 3, join_request("team"))
     beat = {"group_id": "team", "generation_id": 1, "member_id": member_id}
     until("the newcomer is in", lambda: first.call("Heartbeat", 3, beat)["error_code"] == 27)

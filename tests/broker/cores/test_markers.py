@@ -1,4 +1,4 @@
-"""Transaction markers: the conditions for their writes, and the behavior when writes of markers
+"""Tests transaction markers: when they are written, and what happens when writes of markers
 fail."""
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def test_transaction_completes_after_each_partition_has_its_marker(
         await eventually("its end is in the log", lambda: not broker.markers.sendings)
 
 
-async def test_transaction_wait_ends_when_all_markers_are_written(
+async def test_produce_waits_until_markers_of_the_previous_transaction_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The next Produce may arrive before the markers of the previous transaction are written."""
@@ -134,8 +134,8 @@ async def test_partition_of_a_deleted_topic_does_not_block_completion() -> None:
 
 
 async def test_marker_is_written_after_its_prepare_record_is_flushed() -> None:
-    """With flush settings the state log is flushed first, so that a power loss does not leave a
-    transaction partly committed."""
+    """With flush settings the transaction log is flushed first, so that a power loss does not leave
+    a transaction partly committed."""
     fs = SimulatedFiles()
     async with coordinator(fs, {"log.flush.interval.messages": "1"}) as broker:
         producer = await initialised(broker, "t")
@@ -190,7 +190,6 @@ async def test_slow_flush_of_the_prepare_record_delays_the_markers(
 async def test_topic_deletion_during_a_marker_flush_does_not_block_completion(
     tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Source: transactions 29 in docs/internals/proofs.md."""
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SlowFiles(TOPIC)
     async with serving(tmp_path, SETTINGS, fs=fs) as broker:
@@ -286,7 +285,7 @@ async def test_marker_is_sent_again_when_the_group_shard_was_loading(
 
 
 async def test_markers_of_the_offsets_topic_are_sent_first() -> None:
-    """A consumer that fetches offsets immediately after EndTxn waits for the shortest possible
+    """So a consumer that fetches offsets immediately after EndTxn waits for the shortest possible
     time."""
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -308,7 +307,7 @@ async def test_markers_of_the_offsets_topic_are_sent_first() -> None:
 def append_later_marker(
     broker: Broker, producer: Producer, place: int, coordinator_epoch: int
 ) -> None:
-    """Writes a marker of this producer with the given, later coordinator epoch to partition
+    """Writes a marker of this producer, with the given later coordinator epoch, to partition
     ``place``."""
     marker = Marker(producer.producer_id, producer.epoch, coordinator_epoch, committed=False)
     partition_of(broker, TOPIC, place).append_marker(marker, broker.time.now().wall_ms)
@@ -318,7 +317,8 @@ def append_later_marker(
 async def test_marker_is_written_after_a_marker_of_a_later_coordinator_epoch(
     rules: int,
 ) -> None:
-    """The coordinator adopts a higher coordinator epoch, and the transaction remains committed."""
+    """The coordinator adopts the higher coordinator epoch, and the transaction remains
+    committed."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         append_later_marker(broker, producer, 1, 7)
@@ -368,7 +368,7 @@ async def test_marker_of_offsets_topic_is_written_with_the_raised_coordinator_ep
 
 
 async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
-    """If the epoch were not flushed, it could be assigned again after a power loss."""
+    """An epoch that was not flushed could be assigned again after a power loss."""
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         producer = await initialised(broker, "t")
@@ -387,8 +387,7 @@ async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
 
 
 async def test_coordinator_epoch_does_not_rise_above_its_maximum() -> None:
-    """The highest coordinator epoch is 2**31 - 1, because a higher epoch does not fit into a batch
-    header."""
+    """The maximum is 2**31 - 1. A higher epoch does not fit into a batch header."""
     fs = SimulatedFiles()
     highest = 2**31 - 1
     for _ in range(2):
@@ -449,7 +448,7 @@ async def test_all_transactions_commit_while_the_coordinator_epoch_is_raised() -
 
 
 async def test_marker_refused_for_a_newer_producer_epoch_is_not_sent_again() -> None:
-    """A newer epoch of the producer has already ended the transaction in this partition."""
+    """The newer epoch of the producer has already ended the transaction in this partition."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         assert await added(broker, producer) == 0
@@ -463,11 +462,11 @@ async def test_marker_refused_for_a_newer_producer_epoch_is_not_sent_again() -> 
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
-async def test_markers_are_sent_to_other_partitions_when_one_refuses_its_marker(
+async def test_markers_are_sent_to_other_partitions_when_one_partition_refuses_its_marker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the transaction completed before its last marker, readers of the partition would be
-    blocked forever."""
+    """If the transaction completed before its last marker, read_committed consumers of the
+    partition would be blocked forever."""
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
@@ -490,7 +489,7 @@ async def test_markers_are_sent_to_other_partitions_when_one_refuses_its_marker(
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
-async def test_small_transaction_completes_while_a_large_one_writes_its_markers() -> None:
+async def test_small_transaction_completes_while_a_large_transaction_writes_its_markers() -> None:
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         await broker.topics.create("wide", 300, {})
@@ -515,15 +514,12 @@ async def test_small_transaction_completes_while_a_large_one_writes_its_markers(
 @pytest.mark.proves("transactions 23")
 @pytest.mark.parametrize("rules", [TV1, TV2])
 @pytest.mark.parametrize("committed", [True, False])
-async def test_prepared_transaction_is_completed_after_a_crash_at_any_write(
+async def test_prepared_transaction_is_completed_after_a_crash_after_any_write(
     committed: bool, rules: int
 ) -> None:
-    """Transactions 23: the test starts a broker on a copy of the disk after each write of a record
-    or marker.
-
-    The start completes a prepared transaction without its client; an unprepared transaction remains
-    open.
-    """
+    """The test starts a broker on a copy of the disk after each write of a record or marker. The
+    start completes a prepared transaction without its client. A transaction that was not prepared
+    remains open."""
     fs = SimulatedFiles()
     found: list[SimulatedFiles] = []
     complete = "CompleteCommit" if committed else "CompleteAbort"
@@ -570,8 +566,9 @@ async def test_prepared_transaction_is_completed_after_a_crash_at_any_write(
 
 @pytest.mark.proves("transactions 18")
 @pytest.mark.parametrize("seed", range(20))
-async def test_transaction_is_open_or_completely_ended_after_a_power_loss(seed: int) -> None:
-    """Transactions 18, and the last two lines of the crash table, with flush settings."""
+async def test_transaction_is_open_or_completely_ended_after_power_loss_with_flushes(
+    seed: int,
+) -> None:
     chance = random.Random(seed)
     fs = SimulatedFiles()
     settings = {"log.flush.interval.messages": "1"}

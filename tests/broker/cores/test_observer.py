@@ -1,5 +1,5 @@
-"""The observer of a core passes each event to all reports; an exception in one report does not
-affect other reports."""
+"""Tests that the observer of a core passes each event to all reports, and that an exception in one
+report does not affect other reports."""
 
 from __future__ import annotations
 

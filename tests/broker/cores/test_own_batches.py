@@ -1,4 +1,4 @@
-"""The batches and offsets of transactional commits and markers that are written between plain
+"""Tests the batches and offsets of transactional commits and markers that are written between plain
 commits."""
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ async def test_marker_has_the_producer_epoch_and_the_coordinator_epoch(tmp_path:
         (False, {"event": "transaction offsets dropped", "log_level": "debug"}),
     ],
 )
-def test_end_of_transactional_offsets_is_logged(committed: bool, line: dict[str, Any]) -> None:
+def test_end_of_a_transaction_with_offsets_is_logged(committed: bool, line: dict[str, Any]) -> None:
     structlog.reset_defaults()
     with capture_logs() as lines:
         observe(TransactionalOffsets("g", 4001, 2, committed, 3))
@@ -130,7 +130,7 @@ def test_end_of_transactional_offsets_is_logged(committed: bool, line: dict[str,
 
 @pytest.mark.proves("transactions 37")
 async def test_first_unstable_offset_is_the_start_of_the_open_transaction(tmp_path: Path) -> None:
-    """Readers and the cleaner stop at the first open transaction."""
+    """Consumers and the cleaner stop at the first open transaction."""
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)

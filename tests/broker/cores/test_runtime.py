@@ -1,4 +1,5 @@
-"""Turns of the runtime: shared appends, replies that wait for the log, and failures of the log."""
+"""Tests the turns of the runtime: shared appends, replies that wait for the log, and failures of
+the log."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ HERE, THERE = "group-a", "group-b"
 
 
 class FullDisk(OsFileSystem):
-    """A disk that refuses writes to segments if ``full`` is set, and fsyncs if ``broken`` is
-    set."""
+    """A file system that refuses writes to segments while ``full`` is set, and fsyncs while
+    ``broken`` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,8 +140,9 @@ async def test_fetch_after_a_commit_in_the_same_turn_returns_the_commit(
         assert reply["topics"][0]["partitions"][0]["committed_offset"] == 7
 
 
-async def test_records_of_one_request_are_in_one_batch(tmp_path: Path) -> None:
-    """100 partitions need about 6 kB; a batch of 20 kB contains three whole requests."""
+async def test_records_of_one_offset_commit_are_in_one_batch(tmp_path: Path) -> None:
+    """The records of one request with 100 partitions need about 6 kB. A batch of 20 kB contains
+    three whole requests."""
     settings = RuntimeSettings(GroupConfig(min_session_timeout_ms=100, max_record_bytes=20_000))
     async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
         await broker.ensure_offsets_topic()
@@ -191,9 +193,8 @@ async def test_offsets_are_written_with_the_configured_codec(tmp_path: Path) -> 
 
 
 async def test_flush_of_a_partition_delays_only_replies_of_the_partition(tmp_path: Path) -> None:
-    """With flush.messages=1, replies wait for the fsync; several later turns share the next
-    fsync.
-    """
+    """With flush.messages=1, replies wait for the fsync. Several later turns share the next
+    fsync."""
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, log_config=config) as broker:
         await broker.ensure_offsets_topic()
@@ -228,7 +229,7 @@ async def test_flush_of_a_partition_delays_only_replies_of_the_partition(tmp_pat
 
 
 async def test_reply_becomes_an_error_after_the_commit_timeout(tmp_path: Path) -> None:
-    """After offsets.commit.timeout.ms, OffsetCommit gets error 15 and SyncGroup gets error 27; the
+    """After offsets.commit.timeout.ms, OffsetCommit gets error 15 and SyncGroup gets error 27. The
     record remains in the log."""
     time = MockTime()
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=2000)
@@ -342,7 +343,7 @@ async def test_shard_is_unloaded_by_a_failed_append_until_the_disk_is_writable(
         assert await (await again.client()).fetch(HERE) == 7
 
 
-async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
+async def test_failed_fsync_is_reported_as_a_fatal_error(tmp_path: Path) -> None:
     disk = FullDisk()
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, fs=disk, log_config=config) as broker:
@@ -359,9 +360,11 @@ async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
         assert reply["topics"][0]["partitions"][0]["error_code"] == NOT_COORDINATOR
 
 
-async def test_requests_get_load_in_progress_while_the_shard_loads(tmp_path: Path) -> None:
-    """Law 7: OffsetFetch never returns offset 0 or -1. Heartbeat gets error 0; SyncGroup gets an
-    error that old clients know."""
+async def test_group_requests_get_load_in_progress_while_the_shard_is_loaded(
+    tmp_path: Path,
+) -> None:
+    """OffsetFetch never returns offset 0 or -1. Heartbeat gets error 0, and SyncGroup gets an error
+    that old clients know."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -391,7 +394,7 @@ async def test_requests_get_load_in_progress_while_the_shard_loads(tmp_path: Pat
         assert await client.fetch(HERE) == 5
 
 
-async def test_groups_have_no_coordinator_before_the_offsets_topic_exists(tmp_path: Path) -> None:
+async def test_group_requests_get_an_error_before_the_offsets_topic_exists(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         assert await client.commit(HERE, 5) == NOT_COORDINATOR
@@ -496,7 +499,7 @@ async def test_new_member_is_removed_when_it_disconnects_before_its_response(
         assert not any(group.members for group in shard.view.groups.values())
 
 
-async def test_stop_returns_not_coordinator_to_parked_joins(tmp_path: Path) -> None:
+async def test_parked_joins_get_not_coordinator_when_the_broker_stops(tmp_path: Path) -> None:
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=60_000)
     )

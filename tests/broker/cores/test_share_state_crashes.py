@@ -1,9 +1,9 @@
-"""A kill at any time neither loses acknowledged states of share partitions nor adds states, also
-while redundant records are deleted.
+"""Tests that a kill at any time neither loses acknowledged states of share partitions (KIP-932) nor
+adds states, even while redundant records are deleted.
 
 Calls are sent to a shard with a real log on a simulated disk. Each accepted call results in states
-of the shard. After a kill, the loaded states are one of these results, and are not older than the
-states of the last answered call. Source: KIP-932.
+of the shard. After a kill, the loaded states must be one of these results, and not older than the
+states of the last answered call.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Crashes:
         return self.runtime.hosted_shards[0]
 
     async def step(self) -> None:
-        """Handles the calls of one turn, some with failing writes, and kills the process before and
+        """Handles the calls of one turn, some with failing writes. Kills the process during and
         after the turn, and after a deletion of redundant records."""
         if self.chance.random() < 0.1:
             self.fs.fail("write", ".log", partial_bytes=self.chance.choice((0, 7, 80)))
@@ -153,7 +153,7 @@ class Crashes:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.proves("share 6")
-async def test_killed_process_loads_states_that_were_accepted(seed: int) -> None:
+async def test_share_states_loaded_after_a_kill_were_accepted_before_the_kill(seed: int) -> None:
     crashes = Crashes(seed)
     await crashes.run()
     assert crashes.loads > STEPS

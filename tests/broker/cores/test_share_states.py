@@ -1,5 +1,5 @@
-"""The broker initializes and deletes the states of share partitions when the group's records are
-stable, and passes the result to the shard."""
+"""Tests that the broker initializes and deletes the states of share partitions when the group's
+records are stable, and passes the result to the shard."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.wire import Wire
 
 
 class Persister:
-    """Keeps the calls, and replies to each with ``error_code``; counts the records that the group's
-    log had at the time of a call."""
+    """Keeps the calls, and replies to each with ``error_code``. Records whether the group's log
+    contained all accepted records at each call."""
 
     def __init__(self, broker: Broker) -> None:
         self.calls: list[Call] = []
@@ -61,7 +61,9 @@ def delete(wire: Wire) -> int:
     return error
 
 
-async def test_states_are_initialized_and_deleted_with_the_group(tmp_path: Path) -> None:
+async def test_share_partition_states_are_initialized_and_deleted_with_the_group(
+    tmp_path: Path,
+) -> None:
     def work(wire: Wire, persister: Persister) -> None:
         member = Member(wire, "a")
         assert member.joined("t") == [0, 1]
@@ -76,7 +78,9 @@ async def test_states_are_initialized_and_deleted_with_the_group(tmp_path: Path)
     await on_broker(tmp_path, work)
 
 
-async def test_failed_calls_are_repeated(tmp_path: Path) -> None:
+async def test_initialization_and_deletion_of_share_states_are_repeated_after_errors(
+    tmp_path: Path,
+) -> None:
     def work(wire: Wire, persister: Persister) -> None:
         member = Member(wire, "a")
         persister.error_code = NOT_COORDINATOR
@@ -95,7 +99,7 @@ async def test_failed_calls_are_repeated(tmp_path: Path) -> None:
     await on_broker(tmp_path, work)
 
 
-async def test_state_of_a_deleted_topic_is_deleted(tmp_path: Path) -> None:
+async def test_share_partition_state_of_a_deleted_topic_is_deleted(tmp_path: Path) -> None:
     def work(wire: Wire, persister: Persister) -> None:
         Member(wire, "a").joined("t")
         wire.call("DeleteTopics", 5, {"topic_names": ["t"], "timeout_ms": 5000})

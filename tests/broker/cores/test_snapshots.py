@@ -1,4 +1,4 @@
-"""Snapshots on real logs: shorter loads, and each kind of invalid snapshot."""
+"""Tests snapshots on real logs: shorter loads, and each kind of invalid snapshot."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GONE = -1
 
 
 class Broker(EdgeBroker):
-    """A broker whose offsets topic has a topic id, and therefore snapshots."""
+    """A broker whose offsets topic has a topic id, and which therefore writes snapshots."""
 
     topic_id = TOPIC_ID
 
@@ -67,7 +67,7 @@ def batches(directory: Path) -> list[bytes]:
 
 
 def rewrite(directory: Path, kept: list[bytes]) -> None:
-    """Replaces the batches of the log, as a cleaner or a copy would, and removes the indexes of the
+    """Replaces the batches of the log, as a cleaner or a copy would. Removes the indexes of the
     log."""
     folder = partition_folder(directory)
     for path in folder.glob(f"{0:020}.*"):
@@ -99,7 +99,7 @@ async def make_history(directory: Path) -> None:
 async def content_after_start(
     directory: Path, topic_id: bytes = TOPIC_ID
 ) -> tuple[dict[str, int], int]:
-    """Starts a broker; returns the offsets of the groups a to d, and the begin offset of the loaded
+    """Starts a broker. Returns the offsets of the groups a to d, and the begin offset of the loaded
     snapshot, or -1 if no snapshot was loaded."""
     broker = Broker(directory, partitions=1)
     broker.topic_id = topic_id
@@ -276,7 +276,7 @@ async def commit_during_snapshot(broker: Broker, monkeypatch: pytest.MonkeyPatch
     assert await writing
 
 
-async def test_commits_are_served_while_a_snapshot_is_written(
+async def test_commits_are_answered_while_a_snapshot_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
@@ -380,7 +380,7 @@ async def test_previous_snapshot_is_kept_when_a_snapshot_write_fails(
     assert sorted(p.name for p in partition_folder(tmp_path).glob("groups*")) == [IMAGE]
 
 
-async def test_snapshot_is_not_started_while_another_one_is_written(tmp_path: Path) -> None:
+async def test_snapshot_is_not_started_while_another_snapshot_is_written(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -459,8 +459,8 @@ async def test_write_and_load_of_a_large_snapshot_block_the_loop_less_than_20_ms
 
 
 async def longest_turn(over: Callable[[], bool]) -> float:
-    """Returns the maximum CPU time in seconds of this thread in one loop iteration, until ``over``
-    returns true."""
+    """Returns the maximum CPU time in seconds of this thread in one iteration of the event loop,
+    until ``over`` returns true."""
     longest = 0.0
     with uncollected():
         while not over():
@@ -470,7 +470,7 @@ async def longest_turn(over: Callable[[], bool]) -> float:
     return longest
 
 
-def test_mark_below_returns_offset_and_crc_of_the_batch_before_the_offset(tmp_path: Path) -> None:
+def test_snapshot_mark_has_offset_and_crc_of_the_batch_before_an_offset(tmp_path: Path) -> None:
     log: PartitionLog
     log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     log.append_encoded(commit_batch("a", 1, 0), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""The image of the topics that the coordinators of consumer groups use."""
+"""Tests the view of topics that the coordinators of consumer groups use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
 
 class NoGroups:
-    """A runtime without groups."""
-
     hosted_shards = ()
 
 
-def test_topics_of_groups_follow_topics_without_an_id_that_get_an_id_or_are_deleted() -> None:
+def test_topics_of_groups_are_updated_when_topic_ids_arrive_or_topics_are_deleted() -> None:
     """Topics have no id until inter.broker.protocol.version is 2.8 or later."""
     cache = MetadataCache(1)
     registry = ClusterRegistry(1, "cluster", cache)

@@ -1,5 +1,5 @@
-"""Log lines of transactions: normal transitions have level debug, and involuntary ends have a
-higher level."""
+"""Tests the log lines of transactions: normal transitions have level debug, and involuntary ends
+have a higher level."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_request_of_a_fenced_producer_is_logged_at_debug() -> None:
     assert [line["log_level"] for line in lines] == ["debug"]
 
 
-def test_load_is_logged_only_when_the_load_completes_transactions() -> None:
+def test_load_of_a_transaction_shard_is_logged_only_if_it_completes_transactions() -> None:
     with capture_logs() as lines:
         observe(ShardLoaded(1000, 0))
         observe(ShardLoaded(1000, 3))

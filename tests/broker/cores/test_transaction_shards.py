@@ -1,4 +1,4 @@
-"""The shards of `__transaction_state`: loads, failures, epochs, and unreadable records."""
+"""Tests the shards of `__transaction_state`: loads, failures, epochs, and unreadable records."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
         (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}' belongs to partition"),
     ],
 )
-async def test_unreadable_record_makes_only_its_partition_unavailable(
+async def test_unreadable_transaction_record_makes_only_its_partition_unavailable(
     tmp_path: Path, key: bytes, value: bytes | None, why: str
 ) -> None:
     await filled(tmp_path)
@@ -134,7 +134,9 @@ async def test_unreadable_record_makes_only_its_partition_unavailable(
     assert (line["topic"], line["partition"], line["offset"]) == (TRANSACTION_TOPIC, ILL, 2)
 
 
-async def test_key_of_a_later_version_is_skipped_and_logged(tmp_path: Path) -> None:
+async def test_transaction_record_with_a_key_of_a_later_version_is_skipped_and_logged(
+    tmp_path: Path,
+) -> None:
     await filled(tmp_path)
     write(tmp_path, (b"\0\7future", b"x"))
     with capture_logs() as lines:
@@ -146,7 +148,7 @@ async def test_key_of_a_later_version_is_skipped_and_logged(tmp_path: Path) -> N
     assert (line["topic"], line["kinds"]) == (TRANSACTION_TOPIC, {7: 1})
 
 
-async def test_skip_setting_accepts_only_records_of_the_transaction_topic(tmp_path: Path) -> None:
+async def test_transaction_skip_records_setting_accepts_only_its_own_topic(tmp_path: Path) -> None:
     wrong = {"transaction.state.log.load.skip.records": "__consumer_offsets-1:2"}
     with pytest.raises(BadConfig, match=r"__transaction_state-PARTITION:OFFSET"):
         async with serving(tmp_path, wrong):
@@ -185,7 +187,9 @@ async def test_healthz_lists_a_transaction_partition_that_is_loading(
         assert state_now(broker, IDS[ILL]) == "Empty"
 
 
-async def test_load_keeps_the_last_value_of_each_id_and_applies_tombstones(tmp_path: Path) -> None:
+async def test_load_keeps_last_value_of_each_transactional_id_and_applies_tombstones(
+    tmp_path: Path,
+) -> None:
     await filled(tmp_path)
     later = encode_value(TransactionValue(9, 4, 60_000, State.COMPLETE_ABORT, (), 2, 1), 0)
     gone = next(f"g{n}" for n in range(99) if partition_for(f"g{n}", PARTITIONS) == ILL)
@@ -199,7 +203,7 @@ async def test_load_keeps_the_last_value_of_each_id_and_applies_tombstones(tmp_p
 async def test_load_of_20_000_transactional_ids_takes_less_than_10_s_of_cpu_time(
     tmp_path: Path,
 ) -> None:
-    """The load takes 0.25 s of CPU time; the bound is higher for slow machines."""
+    """The load takes 0.25 s of CPU time. The bound is higher for slow machines."""
     await filled(tmp_path)
     names = [f"m{n}" for n in range(60_000) if partition_for(f"m{n}", PARTITIONS) == ILL]
     for start in range(0, len(names), 1000):
@@ -229,7 +233,7 @@ async def test_loads_of_shards_wait_for_the_disk_concurrently(
         assert {shard_of(broker, name).phase for name in IDS} == {Phase.ACTIVE}
 
 
-async def test_markers_and_batches_have_the_leader_epoch_of_the_latest_load(
+async def test_each_restart_raises_the_epoch_of_markers_and_transaction_batches(
     tmp_path: Path,
 ) -> None:
     epochs = []
@@ -258,8 +262,7 @@ async def test_markers_and_batches_have_the_leader_epoch_of_the_latest_load(
 
 @pytest.mark.proves("transactions 22")
 async def test_marker_of_an_earlier_coordinator_epoch_is_refused(tmp_path: Path) -> None:
-    """Transactions 22: a marker of an earlier coordinator epoch gets
-    TRANSACTION_COORDINATOR_FENCED."""
+    """The error is TRANSACTION_COORDINATOR_FENCED."""
     async with coordinator(tmp_path) as broker:
         producer = await initialised(broker, IDS[0])
     async with coordinator(tmp_path) as broker:
@@ -364,8 +367,7 @@ async def test_transaction_completes_after_failed_writes_of_complete_commit(
 async def test_transaction_that_timed_out_while_broker_was_down_is_aborted(
     tmp_path: Path,
 ) -> None:
-    """Transactions 24: the start time is loaded, so that the time in which the broker was down
-    counts."""
+    """The start time is loaded, so that the time in which the broker was down counts."""
     time = MockTime()
     async with coordinator(tmp_path, time=time) as broker:
         producer = await initialised(broker, IDS[0], timeout_ms=30_000)

@@ -1,4 +1,5 @@
-"""An unreadable record of the offsets topic makes only the groups of its partition unavailable."""
+"""Tests that an unreadable record of the offsets topic makes only the groups of its partition
+unavailable."""
 
 from __future__ import annotations
 
@@ -34,7 +35,6 @@ GROUPS = [
     next(f"g{n}" for n in range(100) if partition_for(f"g{n}", PARTITIONS) == partition)
     for partition in range(PARTITIONS)
 ]
-"""One group for each partition."""
 ILL = 1
 ILL_GROUP = GROUPS[ILL]
 KEY = offset_key_head(ILL_GROUP, "t") + bytes(4)
@@ -62,7 +62,7 @@ async def all_committed(broker: Broker) -> list[int]:
 
 
 async def filled(directory: Path) -> None:
-    """Commits offset 5 for each group, as record 0 of the group's partition."""
+    """Commits offset 5 for each group. The commit is record 0 of the group's partition."""
     async with serving(directory, SETTINGS) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
@@ -90,7 +90,7 @@ STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) 
         (group_key(STRANGER), None, f"group '{STRANGER}' belongs to partition"),
     ],
 )
-async def test_unreadable_record_makes_only_its_partition_unavailable(
+async def test_unreadable_offsets_record_makes_only_its_partition_unavailable(
     tmp_path: Path, key: bytes, value: bytes | None, why: str
 ) -> None:
     await filled(tmp_path)
@@ -225,7 +225,7 @@ async def test_snapshot_is_written_after_the_load_when_a_record_was_skipped(tmp_
         await eventually("the snapshot", image.exists)
 
 
-async def test_partition_is_unavailable_when_another_record_is_configured_to_skip(
+async def test_partition_is_unavailable_when_the_skip_setting_names_another_record(
     tmp_path: Path,
 ) -> None:
     await filled(tmp_path)
@@ -237,13 +237,15 @@ async def test_partition_is_unavailable_when_another_record_is_configured_to_ski
 
 
 @pytest.mark.parametrize("words", ["t-0:1", f"{TOPIC}-0", f"{TOPIC}-0:x", f"{TOPIC}:1"])
-async def test_skip_setting_rejects_invalid_values(tmp_path: Path, words: str) -> None:
+async def test_offsets_skip_records_setting_rejects_invalid_values(
+    tmp_path: Path, words: str
+) -> None:
     with pytest.raises(BadConfig, match=r"it must be __consumer_offsets-PARTITION:OFFSET,\.\.\."):
         async with serving(tmp_path, {"offsets.load.skip.records": words}):
             pass
 
 
-async def test_failed_shard_is_not_loaded_again(tmp_path: Path) -> None:
+async def test_shard_with_an_unreadable_record_is_not_loaded_again(tmp_path: Path) -> None:
     """No load, probe or snapshot starts automatically, because the record remains unreadable."""
     await filled(tmp_path)
     write(tmp_path, (KEY, b""))

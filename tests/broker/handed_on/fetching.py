@@ -1,4 +1,5 @@
-"""Misuse of fetch sessions by another principal, in another role, and after READ was revoked."""
+"""Cases of misuse of fetch sessions: by another principal, in another role, and after READ was
+revoked."""
 
 from __future__ import annotations
 
@@ -24,16 +25,15 @@ LONG_MS = 20_000
 def fetch(
     wire: Wire, version: int, topic: Any = "", session: int = 0, epoch: int = 0, **fields: Any
 ) -> dict[str, Any]:
-    """Sends a Fetch of ``topic``, or of the topics of the session if ``topic`` is empty, and
-    returns the response."""
+    """Sends a Fetch of ``topic``, or of the topics of the session if ``topic`` is empty. Returns
+    the response."""
     return wire.call("Fetch", version, body(version, topic, session, epoch, **fields))
 
 
 def body(
     version: int, topic: Any, session: int, epoch: int, replica: int = -1, **fields: Any
 ) -> dict[str, Any]:
-    """Returns the body of a Fetch request for ``topic``; an empty ``topic`` gives a body without
-    topics."""
+    """Returns the body of a Fetch request for ``topic``, or for no topic if ``topic`` is empty."""
     by_id = {"topic_id": topic} if isinstance(topic, bytes) else {}
     name = "" if isinstance(topic, bytes) else topic
     value = fetch_request(name, session_id=session, session_epoch=epoch, **by_id, **fields)

@@ -1,6 +1,6 @@
-"""Misuse of member ids by another principal, in another role, and after READ was revoked.
+"""Cases of misuse of member ids: by another principal, in another role, and after READ was revoked.
 
-As in Kafka, every principal with READ on the group can use a member id; administrators remove
+As in Kafka, every principal with READ on the group can use a member id, and administrators remove
 members with LeaveGroup. The broker checks the right at each request.
 """
 
@@ -30,8 +30,8 @@ class Member(NamedTuple):
 
 
 def joined(scene: Scene, wire: Wire, topic: str) -> Member:
-    """Joins a static member to a new group that alice can read, and adds an ACL that allows alice
-    to read the topic."""
+    """Joins a static member to a new group that alice can read. Adds an ACL that allows alice to
+    read the topic."""
     group, instance = scene.group(), scene.name("instance")
     scene.grant(ALICE, f"READ GROUP {group}", f"READ TOPIC {topic}")
     answer = wire.call("JoinGroup", 5, join(group, instance))
@@ -42,7 +42,6 @@ def joined(scene: Scene, wire: Wire, topic: str) -> Member:
 
 
 def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any]:
-    """Returns the body of a JoinGroup request."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": member_id, "group_instance_id": instance, "protocol_type": "consumer",
@@ -59,7 +58,6 @@ def member_fields(member: Member) -> dict[str, Any]:
 
 
 def sync_error(wire: Wire, member: Member) -> int:
-    """Sends SyncGroup and returns the error code."""
     mine = [{"member_id": member.member_id, "assignment": b"mine"}]
     code: int = wire.call("SyncGroup", 3, {**member_fields(member), "assignments": mine})[
         "error_code"
@@ -68,13 +66,12 @@ def sync_error(wire: Wire, member: Member) -> int:
 
 
 def heartbeat_error(wire: Wire, member: Member) -> int:
-    """Sends Heartbeat and returns the error code."""
     code: int = wire.call("Heartbeat", 3, member_fields(member))["error_code"]
     return code
 
 
 def commit_error(wire: Wire, member: Member, topic: str) -> int:
-    """Sends OffsetCommit and returns the error code of the partition."""
+    """Sends OffsetCommit. Returns the error code of the partition."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     about = member_fields(member)
     about["generation_id_or_member_epoch"] = about.pop("generation_id")
@@ -85,8 +82,8 @@ def commit_error(wire: Wire, member: Member, topic: str) -> int:
 
 
 def leave_error(wire: Wire, member: Member) -> int:
-    """Sends LeaveGroup and returns the error code of the response or, if it is 0, that of the
-    member."""
+    """Sends LeaveGroup. Returns the error code of the response. If this code is 0, returns the
+    error code of the member."""
     who = {"member_id": member.member_id, "group_instance_id": member.instance}
     answer = wire.call("LeaveGroup", 3, {"group_id": member.group, "members": [who]})
     code: int = answer["error_code"] or answer["members"][0]["error_code"]
@@ -94,8 +91,7 @@ def leave_error(wire: Wire, member: Member) -> int:
 
 
 def errors_of_every_use(wire: Wire, member: Member, topic: str) -> set[int]:
-    """Sends every request that contains a member id, LeaveGroup last, and returns the error
-    codes."""
+    """Sends every request that contains a member id, LeaveGroup last. Returns their error codes."""
     again = join(member.group, member.instance, member.member_id)
     return {
         heartbeat_error(wire, member),

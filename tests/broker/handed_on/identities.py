@@ -1,5 +1,5 @@
-"""Misuse of SASL exchanges and delegation tokens by another principal, in another role, and after
-revocation."""
+"""Cases of misuse of SASL exchanges and delegation tokens: by another principal, in another role,
+and after revocation."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def a_token_that_has_ended_does_not_complete_a_login(scene: Scene) -> None:
 
 
 def created(wire: Wire, owner: str | None = None, *renewers: str) -> dict[str, Any]:
-    """Creates a delegation token and returns the response."""
+    """Creates a delegation token. Returns the response."""
     asked = {
         "owner_principal_type": owner and USER,
         "owner_principal_name": owner,
@@ -99,32 +99,30 @@ def created(wire: Wire, owner: str | None = None, *renewers: str) -> dict[str, A
 
 
 def secret_of(token: dict[str, Any]) -> str:
-    """Returns the SCRAM password of the delegation token."""
     return b64encode(token["hmac"]).decode()
 
 
 def renewed(wire: Wire, token: dict[str, Any]) -> int:
-    """Sends RenewDelegationToken and returns the error code."""
     asked = {"hmac": token["hmac"], "renew_period_ms": -1}
     code: int = wire.call("RenewDelegationToken", 2, asked)["error_code"]
     return code
 
 
 def ended(wire: Wire, token: dict[str, Any]) -> int:
-    """Sends ExpireDelegationToken with immediate expiry and returns the error code."""
+    """Sends ExpireDelegationToken with immediate expiry. Returns the error code."""
     asked = {"hmac": token["hmac"], "expiry_time_period_ms": -1}
     code: int = wire.call("ExpireDelegationToken", 2, asked)["error_code"]
     return code
 
 
 def seen(wire: Wire) -> list[str]:
-    """Returns the ids of the tokens in the DescribeDelegationToken response to the principal."""
+    """Returns the ids of the tokens that DescribeDelegationToken returns to the principal."""
     answer = wire.call("DescribeDelegationToken", 3, {"owners": None})
     return [each["token_id"] for each in answer["tokens"]]
 
 
 def by_token(scene: Scene, token: dict[str, Any]) -> tuple[Wire, int]:
-    """Returns a new connection that authenticates by the token, and the error code of the
+    """Returns a new connection that authenticates with the token, and the error code of the
     authentication."""
     wire = scene.wire()
     final = begin_scram(wire, token["token_id"], secret_of(token), by_token=True)

@@ -1,10 +1,10 @@
-"""Misuse of producer ids and transactions by another principal, in another role, and after WRITE
-was revoked.
+"""Cases of misuse of producer ids and transactions: by another principal, in another role, and
+after WRITE was revoked.
 
 Logs do not store a principal with a producer id. A principal can use a transaction if it has WRITE
 on the transactional id (checked at each request) and sends the right producer id and epoch. As in
 Kafka 4.3.1, a partition that already has records of the transaction accepts the producer id with
-any transactional id: a principal with WRITE on both the topic and any transactional id can append
+any transactional id. So a principal with WRITE on the topic and on any transactional id can append
 records there.
 """
 
@@ -43,7 +43,7 @@ DENIED = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def granted(scene: Scene, user: str, topic: str) -> str:
-    """Returns a new transactional id; allows ``user`` to write the id and ``topic``."""
+    """Returns a new transactional id. Allows ``user`` to write with this id and to ``topic``."""
     transactional_id = scene.transactional_id()
     scene.grant(user, f"WRITE TRANSACTIONAL_ID {transactional_id}")
     scene.grant(user, f"WRITE TOPIC {topic}")
@@ -51,7 +51,7 @@ def granted(scene: Scene, user: str, topic: str) -> str:
 
 
 def sent(wire: Wire, transactional_id: str | None, producer: Pair, topic: str, **more: Any) -> int:
-    """Produces one transactional record and returns the error code of the partition."""
+    """Produces one transactional record. Returns the error code of the partition."""
     code: int = send(wire, transactional_id, producer, topic, **more)["error_code"]
     return code
 
@@ -59,7 +59,7 @@ def sent(wire: Wire, transactional_id: str | None, producer: Pair, topic: str, *
 def commit_offset(
     wire: Wire, transactional_id: str, producer: Pair, group: str, topic: str, version: int = 3
 ) -> int:
-    """Sends TxnOffsetCommit for partition 0 and returns the error code."""
+    """Sends TxnOffsetCommit for partition 0. Returns the error code."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     asked = {
         "transactional_id": transactional_id, "group_id": group, "producer_id": producer[0],

@@ -1,6 +1,6 @@
 """One secured broker in this process, and the connections and ACLs of the cases.
 
-The broker runs in a separate thread. A fault that a test plants by ``monkeypatch`` affects the
+The broker runs in a separate thread. A fault that a test plants with ``monkeypatch`` affects the
 broker too.
 """
 
@@ -66,11 +66,10 @@ class Scene:
         self._numbers = count()
         self._open: list[Wire] = []
         self._granted: dict[tuple[str, str], None] = {}
-        """Pairs of user and granted right, in order."""
+        """Pairs of a user and a granted right, in order."""
         self.admin = self.logged_in(ADMIN)
 
     def close(self) -> None:
-        """Closes all connections."""
         for wire in self._open:
             wire.close()
 
@@ -83,18 +82,17 @@ class Scene:
         return wire
 
     def logged_in(self, user: str) -> Wire:
-        """Returns a new connection that is authenticated as ``user`` by PLAIN."""
+        """Returns a new connection that is authenticated as ``user`` with PLAIN."""
         wire = self.wire()
         assert self.log_in(wire, user)["error_code"] == NONE
         return wire
 
     def log_in(self, wire: Wire, user: str) -> dict[str, Any]:
-        """Authenticates or reauthenticates by PLAIN and returns the response."""
+        """Authenticates or re-authenticates with PLAIN. Returns the response."""
         assert wire.call("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == NONE
         return say(wire, f"\0{user}\0{user}-secret".encode())
 
     def both(self) -> tuple[Wire, Wire]:
-        """Returns a new connection of alice and a new connection of bob."""
         return self.logged_in(ALICE), self.logged_in(BOB)
 
     def headers(self, user: str) -> dict[str, str]:
@@ -103,7 +101,7 @@ class Scene:
 
     @property
     def address(self) -> str:
-        """Returns host and port of the HTTP listener."""
+        """Host and port of the HTTP listener."""
         where = self.broker.sockets.http_address()
         assert where is not None
         return where
@@ -111,7 +109,6 @@ class Scene:
     # -- SCRAM
 
     def add_scram_user(self, user: str) -> None:
-        """Creates a SCRAM credential for ``user``."""
         salted = ScramMechanism.SHA_256.salted_password(
             f"{user}-secret".encode(), _SALT, _ITERATIONS
         )
@@ -122,7 +119,6 @@ class Scene:
         self._alter_scram([], [one])
 
     def remove_scram_user(self, user: str) -> None:
-        """Deletes the SCRAM credential of ``user``."""
         self._alter_scram([{"name": user, "mechanism": _SHA_256}], [])
 
     def _alter_scram(self, deletions: list[Any], upsertions: list[Any]) -> None:
@@ -133,11 +129,10 @@ class Scene:
     # -- topics and ids
 
     def name(self, of: str) -> str:
-        """Returns a new name that begins with ``of``."""
         return f"{of}-{next(self._numbers)}"
 
     def topic(self, *records: bytes) -> str:
-        """Creates a topic with one partition and these records, and returns its name."""
+        """Creates a topic with one partition and these records. Returns its name."""
         name = self.name("topic")
         assert create_topic(self.admin, name)["error_code"] == NONE
         for value in records:
@@ -145,17 +140,16 @@ class Scene:
         return name
 
     def append(self, topic: str, value: bytes) -> None:
-        """Appends one record to ``topic`` as the administrator."""
         until("written", lambda: produce(self.admin, topic, batch(value))["error_code"] == NONE)
 
     def group(self) -> str:
-        """Returns the id of a new group whose coordinator has loaded."""
+        """Returns the id of a new group whose coordinator is loaded."""
         name = self.name("group")
         find(self.admin, name, 0)
         return name
 
     def transactional_id(self) -> str:
-        """Returns a new transactional id whose coordinator has loaded."""
+        """Returns a new transactional id whose coordinator is loaded."""
         name = self.name("id")
         find(self.admin, name)
         return name
@@ -203,14 +197,12 @@ def _parsed(right: str) -> tuple[int, int, str]:
 
 
 def say(wire: Wire, token: bytes) -> dict[str, Any]:
-    """Sends one SaslAuthenticate and returns the response."""
+    """Sends one SaslAuthenticate. Returns the response."""
     return wire.call("SaslAuthenticate", 2, {"auth_bytes": token})
 
 
 def begin_scram(wire: Wire, name: str, secret: str, *, by_token: bool = False) -> bytes:
-    """Sends the first message of a SCRAM exchange and returns the final message without
-    sending it.
-    """
+    """Sends the first message of a SCRAM exchange. Returns the final message without sending it."""
     login: ClientLogin = client_login(SCRAM, Credentials(name, secret, by_token), "nonce")
     assert wire.call("SaslHandshake", 1, {"mechanism": SCRAM})["error_code"] == NONE
     challenge = say(wire, login.first())
@@ -222,7 +214,7 @@ def begin_scram(wire: Wire, name: str, secret: str, *, by_token: bool = False) -
 
 @contextmanager
 def scene(directory: Path) -> Iterator[Scene]:
-    """Yields a scene and stops its broker afterwards."""
+    """Yields a scene, and stops its broker afterwards."""
     made: Future[tuple[Broker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:

@@ -1,5 +1,5 @@
-"""Misuse of live HTTP streams by another reader, with another credential, and after rights were
-revoked."""
+"""Cases of misuse of live HTTP streams: by another reader, with another credential, and after
+rights were revoked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHIN_S = 30
 
 @contextmanager
 def watching(scene: Scene, headers: dict[str, str]) -> Iterator[Iterator[dict[str, Any]]]:
-    """Opens a stream of all topics and yields its events."""
+    """Opens a stream of all topics. Yields its events."""
     url = f"http://{scene.address}/api/live?watch=topics"
     with httpx.stream("GET", url, headers=headers, timeout=WITHIN_S) as answer:
         assert answer.status_code == 200

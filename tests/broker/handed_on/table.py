@@ -1,4 +1,5 @@
-"""The table of test cases, which combines each kind of request state with each misuse."""
+"""The table of misuse cases. It combines each kind of state that the broker stores for later
+requests with each misuse."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Misuse(StrEnum):
 
 
 class Case(NamedTuple):
-    """A case for one kind of state and one misuse; ``run`` fails if the misuse succeeds."""
+    """A case for one kind of state and one misuse. ``run`` fails if the misuse succeeds."""
 
     kind: Kind
     misuse: Misuse
@@ -38,7 +39,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Returns the name of ``run``, which is part of the test id."""
+        """The name of ``run``, which is part of the test id."""
         return self.run.__name__
 
 

@@ -1,5 +1,5 @@
-"""State that the broker stores for later requests belongs to one principal and one role (law
-12)."""
+"""Tests that state that the broker stores for later requests, such as a fetch session, can be used
+only by its principal and in its role."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from tests.broker.handed_on.table import CASES, Case, Kind, Misuse
 pytestmark = pytest.mark.proves("security 26")
 
 MODULES = (fetching, groups, identities, producing, streams)
-"""The modules whose cases are in the table."""
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +41,13 @@ def there(shared: Scene) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{each.kind}: {each.name}" for each in CASES])
-def test_each_misuse_of_request_state_is_refused(there: Scene, case: Case) -> None:
+def test_each_misuse_of_state_stored_for_later_requests_is_refused(
+    there: Scene, case: Case
+) -> None:
     case.run(there)
 
 
-def test_case_table_covers_each_kind_of_state_and_each_misuse() -> None:
+def test_misuse_cases_cover_each_kind_of_stored_state_and_each_misuse() -> None:
     cells = {(case.kind, case.misuse) for case in CASES}
     assert cells == {(kind, misuse) for kind in Kind for misuse in Misuse}
 
@@ -55,7 +56,7 @@ def test_case_table_covers_each_kind_of_state_and_each_misuse() -> None:
 
 
 def sessions_of_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: any principal that sends the id of a session can resume the session."""
+    """Plants a fault: any principal that sends the id of a fetch session can resume the session."""
     real = FetchSessions.resume
 
     def resume(self: FetchSessions, session_id: int, owner: Any, *rest: Any) -> Any:
@@ -66,13 +67,13 @@ def sessions_of_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_of_the_denied(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: a denied Fetch creates a session."""
+    """Plants a fault: a denied Fetch creates a fetch session."""
     never = property(lambda _: False, lambda _, value: None)
     patch.setattr(Fetching, "is_denied", never, raising=False)
 
 
 def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: any principal that sends the id of a session can close the session."""
+    """Plants a fault: any principal that sends the id of a fetch session can close the session."""
 
     def close(self: FetchSessions, session_id: int, owner: Any) -> None:
         self._sessions.pop(session_id, None)
@@ -81,13 +82,13 @@ def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def rights_of_the_named(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: the authorizer checks the topics in the request, but not the other topics of
-    the session."""
+    """Plants a fault: the authorizer checks the topics in a Fetch request, but not the other topics
+    of the fetch session."""
     judged(patch, lambda fetch: not fetch.is_incremental)
 
 
 def rights_at_the_beginning(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: the authorizer checks the rights only before the request waits for
+    """Plants a fault: the authorizer checks the rights of a Fetch only before the request waits for
     records."""
     judged(patch, lambda fetch: fetch.waiter is None)
 
@@ -109,7 +110,7 @@ def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
 
 
 def streams_of_the_last_look(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: a new stream client gets the topics that its principal could describe at the
+    """Plants a fault: a new HTTP stream gets the topics that its principal could describe at the
     last refresh."""
 
     async def looked(self: Channel) -> None:
@@ -177,7 +178,7 @@ def test_misuse_case_fails_when_its_fault_is_planted(
 
 
 @pytest.mark.planted("state of a request used by others")
-def test_stream_case_fails_when_password_of_a_removed_user_stays_valid(
+def test_http_stream_case_fails_when_password_of_a_removed_user_stays_valid(
     there: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passwords_of_the_removed(monkeypatch)

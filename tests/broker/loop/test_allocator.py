@@ -1,4 +1,5 @@
-"""A broker sets malloc's thresholds once, unless the environment does."""
+"""Tests that a broker sets the thresholds of glibc's malloc once, unless an environment variable
+sets them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def loads(monkeypatch: pytest.MonkeyPatch, library: Any) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
 
 
-def test_thresholds_of_glibc_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malloc_thresholds_of_glibc_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library()
     loads(monkeypatch, library)
     assert keep_large_buffers({})
@@ -42,13 +43,13 @@ def test_thresholds_of_glibc_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_value_that_glibc_rejects_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malloc_threshold_that_glibc_rejects_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     loads(monkeypatch, Library(result=0))
     assert not keep_large_buffers({})
 
 
 @pytest.mark.parametrize("name", allocator.ENVIRONMENT)
-def test_environment_variable_of_glibc_switches_the_thresholds_off(
+def test_malloc_thresholds_are_not_set_when_a_variable_of_glibc_sets_them(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = Library()
@@ -57,14 +58,18 @@ def test_environment_variable_of_glibc_switches_the_thresholds_off(
     assert library.calls == []
 
 
-def test_other_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malloc_thresholds_are_not_set_in_a_c_library_other_than_glibc(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     library = Library(is_glibc=False)
     loads(monkeypatch, library)
     assert not keep_large_buffers({})
     assert library.calls == []
 
 
-def test_system_without_a_c_library_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malloc_thresholds_are_skipped_when_no_c_library_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fails(_: Any) -> Any:
         raise OSError("no library")
 
@@ -72,7 +77,7 @@ def test_system_without_a_c_library_starts(monkeypatch: pytest.MonkeyPatch) -> N
     assert not keep_large_buffers({})
 
 
-def test_serve_sets_the_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_muster_serve_sets_the_malloc_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(gc, "disable", lambda: None)  # it would last beyond this test
     monkeypatch.setattr(allocator, "keep_large_buffers", lambda: calls.append(1))

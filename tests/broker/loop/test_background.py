@@ -1,4 +1,5 @@
-"""Background work: repetition, pauses, failures, cancellation, and deferred work during a stop."""
+"""Tests background work: repetition, pauses, failures, cancellation, and deferred work during a
+stop."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class Enough(Exception):
 async def repeated(
     time: Time, pause_s: Callable[[], float], work: Callable[[], None]
 ) -> list[Exception]:
-    """Repeats ``work`` until ``pause_s`` raises Enough; returns the exceptions that ``work``
+    """Repeats ``work`` until ``pause_s`` raises Enough. Returns the exceptions that ``work``
     raised."""
     failures: list[Exception] = []
 
@@ -44,7 +45,7 @@ def each_of(*values: float) -> Callable[[], float]:
     return next_one
 
 
-async def test_background_pause_evaluates_its_length_each_second() -> None:
+async def test_length_of_a_background_pause_is_read_again_each_second() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(2.5, 2.5, 2.5), lambda: worked.append(len(time.slept_s)))

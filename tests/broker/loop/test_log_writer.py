@@ -1,4 +1,5 @@
-"""The log writer never raises or blocks in the calling code, and it counts lost lines."""
+"""Tests that the log writer never raises or blocks in the calling code, and that it counts lost
+lines."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def fill(writing: int) -> int:
-    """Fills the pipe and returns the number of bytes written."""
+    """Fills the pipe. Returns the number of bytes written."""
     os.set_blocking(writing, False)
     size = 0
     with suppress(BlockingIOError):
@@ -65,7 +66,7 @@ def test_log_lines_are_written_completely_and_in_order(pipe: tuple[int, int]) ->
     assert os.read(pipe[0], 1000) == b"one, two\nthree\nlone surrogate \\ud800\n"
 
 
-def test_oldest_lines_are_dropped_without_blocking_when_the_pipe_is_full(
+def test_oldest_log_lines_are_dropped_without_blocking_when_the_pipe_is_full(
     pipe: tuple[int, int], warnings: list[Any]
 ) -> None:
     filled = fill(pipe[1])
@@ -110,14 +111,14 @@ def test_burst_of_log_lines_is_written_by_one_write(
     assert sizes == [6, len(b"".join(burst))]
 
 
-def test_log_line_after_another_is_written_without_a_drain(pipe: tuple[int, int]) -> None:
+def test_second_log_line_is_written_without_an_explicit_drain(pipe: tuple[int, int]) -> None:
     writer = LogWriter(Time())
     for line in (b"first\n", b"second\n", b"third\n"):
         writer.put(pipe[1], line)
         assert os.read(pipe[0], 1000) == line
 
 
-def test_half_full_queue_is_written_immediately(
+def test_half_full_queue_of_log_lines_is_written_immediately(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_writer, "GATHERED_S", 60.0)

@@ -1,4 +1,5 @@
-"""The broker's clock for timeouts excludes the pauses of the broker process (law 9)."""
+"""Tests that the broker's clock for timeouts excludes the time in which the broker process was
+paused."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def test_clock_excludes_a_pause_of_the_loop(system: SystemTime) -> None:
     assert time.left_out_ms == 8_030
 
 
-def test_clock_advances_at_most_trusted_ms_per_event_loop_iteration(
+def test_clock_advance_is_bounded_between_two_event_loop_iterations(
     system: SystemTime,
 ) -> None:
     time = Time(monotonic_s=system)
@@ -113,7 +114,7 @@ def run_in(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def test_requests_that_arrive_in_a_pause_are_read_before_deadlines_expire(
     loop: str, system: SystemTime, lines: list[Any]
 ) -> None:
-    """The socket contains a heartbeat of a member, and the deadline is 1 ms after the last clock
+    """The socket contains a heartbeat of a member. The deadline is 1 ms after the last clock
     reading."""
 
     async def main() -> None:

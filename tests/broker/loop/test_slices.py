@@ -1,4 +1,4 @@
-"""Slices: long work yields to the event loop, and the work of one client does not delay other
+"""Tests slices: long work yields to the event loop, and the work of one client does not delay other
 clients."""
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ async def test_event_loop_runs_between_slices_of_work() -> None:
 
 
 async def test_event_loop_runs_between_tasks_resumed_by_the_same_event() -> None:
-    """One record can complete many Produce requests. The broker serves other requests between the
-    appends of these requests."""
+    """One record can complete many Produce requests. The event loop must run between the
+    continuations of these requests."""
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     stable = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The watchdog measures work that can block the event loop, under names that
+"""Tests that the watchdog measures work that can block the event loop, under names that
 docs/operate/metrics.md lists."""
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ NAMING = {
 }  # fmt: skip
 """The functions that take the name of a piece of work as an argument."""
 GIVEN_OTHERWISE = {"background", "requests", "share release"}
-"""Names of work that are default values, or bound to a function before its call."""
+"""Names of work that the search for calls of `NAMING` does not find, because they are default
+values or bound to a function earlier."""
 
 
 @pytest.fixture
 def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lowers the bound of the watchdog to zero, so that it counts every piece of work."""
+    """Lowers the threshold of the watchdog to zero, so that it counts every piece of work."""
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
     monkeypatch.setattr(connection, "HELD_NS_MAX", -1)
 
@@ -47,7 +48,7 @@ def documented() -> set[str]:
 
 
 def names_in_source() -> set[str]:
-    """Returns the names of work in the source: literals and constants."""
+    """Returns the names of work in the source code: literals and constants."""
     paths = [path for path in (ROOT / "broker").rglob("*.py") if path.parts[-2] != "verbs"]
     texts = [path.read_text() for path in paths]
     naming = [text for text in texts if any(each in text for each in ("Final", *NAMING))]

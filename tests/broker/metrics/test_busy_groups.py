@@ -1,5 +1,5 @@
-"""Each scrape contains the lag in seconds of every group, however often the group commits between
-scrapes."""
+"""Tests that each scrape contains the lag in seconds of every group, however often the group
+commits between scrapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDS = 50
 
 
 def fill(seen: Seen) -> None:
-    """Appends one record per second to ``orders``; the last record has the current time."""
+    """Appends one record per second to ``orders``. The last record has the current time."""
     partition = partition_of(seen.broker, "orders")
     now_ms = seen.time.wall_ms
     records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
@@ -29,7 +29,7 @@ def fill(seen: Seen) -> None:
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Replaces the thread that looks up records, and finds no record times."""
+    """Replaces the thread that looks up records. The replacement finds no record times."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 

@@ -1,4 +1,4 @@
-"""Metrics of brokers in a cluster: replicas, other brokers and the controller."""
+"""Tests the metrics of brokers in a cluster: replicas, other brokers and the controller."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ async def scraped(broker: Broker) -> Scrape:
 
 
 async def until(cluster: Members, what: str, holds: Callable[[list[Scrape]], bool]) -> list[Scrape]:
-    """Waits until ``holds`` returns true for the scrapes of all brokers, and returns the
-    scrapes."""
+    """Waits until ``holds`` returns true for the scrapes of all brokers. Returns the scrapes."""
     deadline = time.monotonic() + 30
     while True:
         scrapes = [await scraped(each) for each in cluster.brokers.values()]
@@ -119,7 +118,7 @@ async def test_metrics_page_documents_every_series_with_its_labels(tmp_path: Pat
     assert pages.keys() - documented().keys() <= shown, "each has a series"
 
 
-async def test_jmx_view_of_a_cluster_has_kafkas_metric_names(tmp_path: Path) -> None:
+async def test_jmx_view_of_a_cluster_has_the_metric_names_of_kafka(tmp_path: Path) -> None:
     settings = {"metrics.compat": "jmx", "min.insync.replicas": "2"}
     async with members(tmp_path, settings) as cluster:
         await cluster.create(TOPIC, 3)

@@ -1,4 +1,5 @@
-"""The broker logs hanging offset commits: pending commits whose transaction is not open."""
+"""Tests that the broker logs hanging offset commits: pending commits whose transaction is not
+open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lag of groups in records, in exact seconds and per member, and the cost of its
+"""Tests the lag of groups in records, in exact seconds and per member, and the cost of its
 computation."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> PartitionLog:
-    """Appends one record per second to ``orders``; the last record has the current time."""
+    """Appends one record per second to ``orders``. The last record has the current time."""
     there = partition_of(served.broker, "orders", partition)
     now_ms = served.time.wall_ms
     first_ms = now_ms - 1000 * (count - 1)
@@ -37,7 +37,7 @@ def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> Parti
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Replaces the thread that looks up records, and finds no record times."""
+    """Replaces the thread that looks up records. The replacement finds no record times."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
@@ -108,8 +108,8 @@ async def test_lag_is_zero_when_the_committed_offset_is_after_the_last_marker(
 
 
 async def test_lag_is_one_record_when_only_a_transaction_marker_is_unread(tmp_path: Path) -> None:
-    """Kafka's tool shows the same: when a consumer has committed the offset after its last record,
-    the lag is only the marker."""
+    """Kafka's tool shows the same: if a consumer has committed the offset after its last record,
+    only the marker is left."""
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
@@ -150,7 +150,7 @@ async def test_records_of_an_open_transaction_count_as_lag(tmp_path: Path, commi
         assert (lag.records, lag.seconds) == (0, 0)
 
 
-async def test_deleted_records_are_not_lag(tmp_path: Path) -> None:
+async def test_records_below_the_log_start_offset_do_not_count_as_lag(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         log = fill(served, 10)
         assert await served.client.commit(GROUP, 2) == NONE
@@ -317,7 +317,7 @@ async def test_member_with_an_unreadable_assignment_has_no_lag(tmp_path: Path) -
         assert served.broker.lags.of_member(group, only, {}) is None, "their bytes are their own"
 
 
-async def test_unused_record_times_are_evicted_before_used_ones(
+async def test_unused_record_times_are_evicted_before_used_record_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_times, "KEPT_MIN", 10)

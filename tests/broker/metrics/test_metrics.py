@@ -1,4 +1,5 @@
-"""The names, labels and values of the metrics on /metrics after a known sequence of requests."""
+"""Tests the names, labels and values of the metrics on /metrics after a known sequence of
+requests."""
 
 from __future__ import annotations
 
@@ -84,8 +85,7 @@ async def test_group_metrics_match_a_known_sequence_of_requests(tmp_path: Path) 
 
 
 async def test_counters_with_few_labels_exist_before_their_first_event(tmp_path: Path) -> None:
-    """The Prometheus function `rate` ignores the first event if the series starts with this
-    event."""
+    """The Prometheus function `rate` ignores the first event if the series starts with it."""
     async with seeing(tmp_path) as seen:
         first = await seen.scrape()
         before = first.values
@@ -191,7 +191,9 @@ async def test_kafka_exporter_series_show_brokers_topics_and_groups(
     assert scrape["kafka_consumergroup_lag", "consumergroup=readers", ORDERS, first] == 1
 
 
-async def test_deleted_records_are_not_lag(tmp_path: Path) -> None:
+async def test_records_below_the_log_start_offset_do_not_count_in_lag_metrics(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         assert await seen.client.commit("auditors", 2) == NONE
@@ -294,7 +296,7 @@ async def test_scrape_contains_the_example_of_the_metrics_page(tmp_path: Path) -
 async def test_scrape_yields_to_the_event_loop_between_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slices of length zero let the event loop run after each topic of a group."""
+    """Slices of length zero make the event loop run after each topic of a group."""
     monkeypatch.setattr(text_format, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         seen.broker.slicer.slice_ns = 0

@@ -1,4 +1,5 @@
-"""The series with names of other exporters equal the recorded names in tests/data/metrics."""
+"""The broker's series in the compatibility views of other exporters have the names and labels that
+are recorded in tests/data/metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ NAMES = json.loads((Path(__file__).parents[2] / "data" / "metrics" / "names.json
 
 
 def names_of(scrape: Scrape, exporter: str) -> dict[str, set[frozenset[str]]]:
-    """Returns Muster's series that have a recorded name of the exporter, with their label names."""
+    """Returns the label names of each scraped series whose name is recorded for the exporter."""
     return {name: scrape.labels[name] for name in NAMES[exporter] if name in scrape.labels}
 
 
@@ -53,7 +54,8 @@ async def test_kafka_exporter_series_equal_the_recorded_names_and_labels(tmp_pat
 async def test_compatibility_view_has_every_recorded_series_name_and_label(
     tmp_path: Path, exporter: str
 ) -> None:
-    """The setting adds only the recorded names."""
+    """With ``metrics.compat``, a scrape has the recorded names in addition to Muster's documented
+    names, and no others."""
     async with seeing(tmp_path, {"metrics.compat": exporter}) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)

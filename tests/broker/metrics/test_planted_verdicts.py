@@ -1,4 +1,4 @@
-"""Each fault that is planted into the verdict rules makes a test of test_verdicts.py or
+"""Each fault that the tests plant in the verdict rules makes test_verdicts.py or
 test_share_verdicts.py fail."""
 
 from __future__ import annotations
@@ -180,7 +180,10 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
         a_new_owner_has_no_time,
         stories.test_group_is_not_stalled_while_members_rejoin_after_a_restart,
     ),
-    (a_pause_is_not_noted, stories.test_groups_are_not_stalled_after_a_pause_of_the_broker),
+    (
+        a_pause_is_not_noted,
+        stories.test_pause_of_the_broker_does_not_count_as_stalled_time_of_a_group,
+    ),
     (
         records_below_the_start_are_no_loss,
         stories.test_verdict_is_out_of_range_when_committed_offset_is_outside_the_log,
@@ -195,7 +198,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         any_neighbour_makes_a_stuck_record,
-        stories.test_stalled_verdict_names_the_hanging_member_but_not_the_active_one,
+        stories.test_stalled_verdict_names_the_hanging_member_but_not_the_active_member,
     ),
     (
         joins_count_as_rebalances,
@@ -205,8 +208,8 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
         refused_joins_are_not_seen,
         stories.test_verdict_is_refused_while_a_client_joins_with_another_assignor,
     ),
-    (returns_are_not_seen, stories.test_verdict_is_flapping_when_a_client_keeps_rejoining),
-    (returns_count_for_ever, stories.test_verdict_is_flapping_when_a_client_keeps_rejoining),
+    (returns_are_not_seen, stories.test_verdict_is_flapping_when_a_client_rejoins_repeatedly),
+    (returns_count_for_ever, stories.test_verdict_is_flapping_when_a_client_rejoins_repeatedly),
     (any_wait_is_a_block, stories.test_verdict_is_blocked_when_a_rebalance_waits_for_a_member),
     (nobody_is_awaited, stories.test_verdict_is_blocked_when_a_rebalance_waits_for_a_member),
     (
@@ -244,14 +247,14 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         one_expired_lock_is_enough,
-        share_stories.test_member_whose_locks_expire_again_and_again_is_named,
+        share_stories.test_verdict_names_a_member_whose_acquisition_locks_expire_repeatedly,
     ),
 ]
 
 
 @pytest.mark.planted("stories of verdicts")
 @pytest.mark.parametrize(("plant", "story"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
-async def test_verdict_test_fails_with_its_planted_fault(
+async def test_fault_planted_in_the_verdict_rules_makes_a_verdict_test_fail(
     tmp_path: Path, monkeypatch: Patch, plant: Callable[[Patch], None], story: Story
 ) -> None:
     plant(monkeypatch)

@@ -18,7 +18,6 @@ PARTITIONS = 1000
 
 
 async def commit_a_wide_group(seen: Seen, group_id: str = "wide") -> None:
-    """Commits offsets of the group for 1,000 partitions."""
     if "wide" not in seen.broker.logs.topics:
         await seen.broker.topics.create("wide", PARTITIONS, {})
     rows = [
@@ -38,8 +37,8 @@ async def commit_a_wide_group(seen: Seen, group_id: str = "wide") -> None:
 
 @pytest.mark.campaign
 async def test_each_step_of_a_scrape_reads_a_bounded_number_of_entries(tmp_path: Path) -> None:
-    """The scrape yields to the event loop between steps, whatever the size of a group or topic
-    is."""
+    """The scrape yields to the event loop between steps, so a large group or topic does not block
+    the loop."""
     async with seeing(tmp_path) as seen:
         await commit_a_wide_group(seen)
         steps = list(Scan(seen.broker.sources, []).steps())

@@ -15,7 +15,8 @@ GROUP = f"consumergroup={PAYMENTS}"
 
 
 def by_label(scrape: Scrape, name: str) -> dict[str, float]:
-    """Returns the values of the group's series by the value of their other label."""
+    """Returns the values of the series of the group. The key is the value of the only label besides
+    the group label."""
     found = {}
     for labels, value in scrape.of(name).items():
         (other,) = labels - {GROUP}
@@ -43,7 +44,7 @@ async def test_share_metrics_count_deliveries_outcomes_and_archived_records(
     assert by_label(scrape, "muster_share_records") == {"acquired": 0, "available": 0}
 
 
-async def test_share_metrics_count_records_that_members_hold_and_have_released(
+async def test_share_metrics_count_records_acquired_and_released_by_members(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -54,7 +55,7 @@ async def test_share_metrics_count_records_that_members_hold_and_have_released(
     assert by_label(scrape, "muster_share_records") == {"acquired": 3, "available": 1}
 
 
-async def test_share_metrics_are_left_out_beyond_the_limit_of_series(tmp_path: Path) -> None:
+async def test_share_metrics_are_omitted_above_the_limit_of_series(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, _ = await two_sharers(seen)
         assert await one.fetch(1) == [(0, 0, 1)]
@@ -63,7 +64,7 @@ async def test_share_metrics_are_left_out_beyond_the_limit_of_series(tmp_path: P
     assert families.left_out == 11
 
 
-def test_counts_of_groups_are_bounded() -> None:
+def test_number_of_share_groups_with_delivery_counts_is_bounded() -> None:
     counts = GroupCounts()
     for number in range(GROUPS_MAX + 5):
         counts.of(f"g{number}").acquired(1, 1)

@@ -11,7 +11,6 @@ from tests.broker.share_stories import PAYMENTS, SETTINGS, pass_locks, two_share
 
 
 async def findings(seen: Seen) -> list[Any]:
-    """Judges all groups, and returns the findings of the share group."""
     await seen.broker.verdicts.judge_all()
     answer = await seen.get(f"/api/groups/{PAYMENTS}")
     assert answer.status_code == 200, answer.text
@@ -33,7 +32,9 @@ async def test_share_group_whose_members_accept_nothing_is_stalled(tmp_path: Pat
         assert await findings(seen) == []
 
 
-async def test_record_that_is_delivered_again_and_again_is_a_stuck_record(tmp_path: Path) -> None:
+async def test_verdict_is_stuck_record_when_a_record_is_delivered_repeatedly(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, two = await two_sharers(seen, 2)
         for delivery in (1, 2, 3):
@@ -53,7 +54,9 @@ async def test_record_that_is_delivered_again_and_again_is_a_stuck_record(tmp_pa
     assert found["command"] == "muster share why payments orders:0@0"
 
 
-async def test_member_whose_locks_expire_again_and_again_is_named(tmp_path: Path) -> None:
+async def test_verdict_names_a_member_whose_acquisition_locks_expire_repeatedly(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, two = await two_sharers(seen, 9)
         for number in range(3):

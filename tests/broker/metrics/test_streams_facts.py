@@ -1,4 +1,5 @@
-"""The facts about a streams group: a problem with its topics, also after its members have left."""
+"""The facts about a streams group include a problem with its topics, also after all members have
+left."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from broker.metrics.kind_facts import streams_facts
 from tests.coordinator.streams.groups import GROUP, STATEFUL, StreamsGroups
 
 
-def test_group_without_members_keeps_the_problem_until_the_source_topic_exists() -> None:
+def test_missing_source_topic_is_reported_after_members_left_until_topic_exists() -> None:
     groups = StreamsGroups()
     groups.topics(t=-1)
     groups.join("a", topology=STATEFUL)
@@ -23,7 +24,7 @@ def test_group_without_members_keeps_the_problem_until_the_source_topic_exists()
     assert streams_facts(view) is None
 
 
-def test_group_that_had_no_problem_has_none_without_members() -> None:
+def test_streams_group_without_problem_reports_no_problem_after_its_members_left() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.send("a", -1)

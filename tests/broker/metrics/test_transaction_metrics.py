@@ -57,7 +57,7 @@ async def test_transaction_metrics_match_a_known_sequence_of_transactions(tmp_pa
         assert refused == 1
 
 
-async def test_held_back_time_starts_at_last_record_of_a_hanging_transaction(
+async def test_held_back_seconds_are_counted_from_the_record_of_a_hanging_transaction(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -84,7 +84,9 @@ async def test_transactional_offsets_are_counted_by_outcome(tmp_path: Path) -> N
     assert scrape[name, "outcome=dropped"] == 2
 
 
-async def test_each_step_of_a_scrape_reads_a_bounded_number_of_ids(tmp_path: Path) -> None:
+async def test_each_step_of_a_scrape_reads_a_bounded_number_of_transactional_ids(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         await opened(seen)

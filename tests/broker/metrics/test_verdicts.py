@@ -39,7 +39,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 class Member:
-    """One member of a group, which owns partitions of ``orders`` and has a separate connection."""
+    """A member of the group that owns partitions of ``orders`` and has its own connection."""
 
     def __init__(self, trial: Trial, client: Client, member_id: str, generation: int) -> None:
         self.trial = trial
@@ -63,8 +63,6 @@ class Member:
 
 
 class Trial:
-    """A broker, the members of one group, and the clock."""
-
     def __init__(self, served: Served) -> None:
         self.served = served
         self.broker = served.broker
@@ -113,7 +111,6 @@ class Trial:
             assert synced["error_code"] == NONE
 
     async def join_two(self, first: Any, second: Any) -> tuple[Member, Member]:
-        """Forms a group of two members."""
         one = await self.join(*first)
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
         handle = self.send_join(client)
@@ -150,7 +147,7 @@ class Trial:
         return code
 
     def produce(self, count: int, partition: int = 0, age_s: float = 0, **fields: Any) -> None:
-        """Appends records whose timestamps are ``age_s`` before the current time."""
+        """Appends records whose timestamps are ``age_s`` seconds before the current time."""
         at_ms = self.served.time.wall_ms - round(age_s * 1000)
         records = [Record(index, at_ms, None, b"v") for index in range(count)]
         partition_of(self.broker, "orders", partition).append(
@@ -158,14 +155,12 @@ class Trial:
         )
 
     def end_transaction(self, producer_id: int) -> None:
-        """Commits the transaction of the producer in partition 0."""
         marker = Marker(producer_id, 0, 0, committed=True)
         partition_of(self.broker, "orders").append_marker(marker, self.served.time.wall_ms)
 
     async def pass_s(self, seconds: float, each: Callable[[], Any] = lambda: None) -> None:
-        """Advances the time; every five seconds, sends heartbeats, calls ``each`` and judges the
-        groups.
-        """
+        """Advances the clock. Every five seconds of the mock clock, sends heartbeats, calls
+        ``each`` and judges the groups."""
         left_ms = round(seconds * 1000)
         while left_ms > 0:
             self.served.pass_ms(min(LOOK_MS, left_ms))
@@ -178,8 +173,7 @@ class Trial:
             await self.look()
 
     async def look(self) -> None:
-        """Judges the groups and waits for the record lookups. In production the broker judges them
-        every five seconds."""
+        """Judges the groups, and waits until the timestamps of records have been read."""
         await self.broker.verdicts.judge_all()
         await self.broker.lags.times.settled()
 
@@ -315,7 +309,8 @@ async def test_member_that_keeps_committing_the_same_offset_is_stalled(tmp_path:
 
 
 async def test_verdict_is_ok_when_only_a_transaction_marker_is_unread(tmp_path: Path) -> None:
-    """The member commits the offset after its last record, as many applications do."""
+    """The marker has an offset after the last record, and the member commits only offsets of
+    records."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -331,8 +326,8 @@ async def test_verdict_is_ok_when_only_a_transaction_marker_is_unread(tmp_path: 
 async def test_verdict_is_refused_while_a_client_joins_with_another_assignor(
     tmp_path: Path,
 ) -> None:
-    """An incomplete rolling upgrade caused 715 refused joins in 23 minutes, but the verdict was
-    OK."""
+    """In an incident, 715 joins were refused in 23 minutes during an incomplete rolling upgrade,
+    but the verdict was OK."""
     async with trial_of(tmp_path) as trial:
         await trial.join(0)
         late = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -419,7 +414,6 @@ async def test_verdict_is_flapping_then_stalled_when_a_static_member_keeps_resta
 
 
 def closed(trial: Trial) -> bool:
-    """Returns True if the broker has noticed that the connections of all members are closed."""
     hosted = trial.broker.groups.hosted_for(GROUP)
     assert hosted is not None
     members = hosted.core.view.groups[GROUP].members.values()
@@ -468,7 +462,7 @@ async def test_verdict_is_stuck_record_when_only_one_partition_makes_no_progress
         ]  # fmt: skip
 
 
-async def test_stalled_verdict_names_the_hanging_member_but_not_the_active_one(
+async def test_stalled_verdict_names_the_hanging_member_but_not_the_active_member(
     tmp_path: Path,
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -523,8 +517,7 @@ async def test_verdict_is_blocked_when_a_rebalance_waits_for_a_member(tmp_path: 
 async def test_start_time_of_a_blocked_rebalance_is_correct_after_broker_pauses(
     tmp_path: Path,
 ) -> None:
-    """An earlier version moved the start time by 12 s after four pauses of 3 s, because pauses do
-    not count as waiting."""
+    """Pauses of the broker do not count as waiting, but must not move the start time either."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         client = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -581,7 +574,7 @@ async def test_blocked_rebalance_shows_the_closed_connection_of_a_crashed_member
         client.close()
 
 
-async def test_verdict_is_flapping_when_a_client_keeps_rejoining(tmp_path: Path) -> None:
+async def test_verdict_is_flapping_when_a_client_rejoins_repeatedly(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.commit(0)
         for _ in range(4):
@@ -667,7 +660,7 @@ async def test_group_is_abandoned_when_its_last_member_is_removed_before_its_fir
 async def test_group_is_abandoned_when_its_members_hang_before_their_first_commit(
     tmp_path: Path,
 ) -> None:
-    """The group rebalances until the coordinator removes the last member."""
+    """The group rebalances until the coordinator has removed the last member."""
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         one, two = await trial.join_two([0], [1])
@@ -791,7 +784,9 @@ async def test_group_is_not_stalled_while_members_rejoin_after_a_restart(tmp_pat
         assert trial.verdict == "STALLED"
 
 
-async def test_groups_are_not_stalled_after_a_pause_of_the_broker(tmp_path: Path) -> None:
+async def test_pause_of_the_broker_does_not_count_as_stalled_time_of_a_group(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.join(0)
         trial.produce(9)

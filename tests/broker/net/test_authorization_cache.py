@@ -1,4 +1,5 @@
-"""The cache of authorized names: its limit over all connections, and the eviction of old names."""
+"""The cache of authorized resource names: its limit over all connections, and the eviction of old
+names."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ NAME_BYTES = 245
 
 
 def filled(memory: AuthorizationCacheMemory, count: int, stem: str) -> Names:
-    """Returns the authorized names of a new connection, of which ``count`` are cached."""
+    """Returns the cache of a new connection, which contains ``count`` authorized names."""
     names = Names(memory)
     for number in range(count):
         names.keep(f"{stem}-{number}".ljust(NAME_BYTES, "x"))
@@ -38,7 +39,7 @@ def test_memory_of_one_authorization_cache_is_bounded() -> None:
     assert memory.kept_bytes <= BYTES_MAX
 
 
-def test_authorization_cache_counts_a_name_once_and_omits_long_names() -> None:
+def test_authorization_cache_counts_a_repeated_name_once_and_omits_long_names() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     names = Names(memory)
     for _ in range(3):

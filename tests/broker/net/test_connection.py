@@ -1,5 +1,5 @@
-"""A connection keeps the order of responses and stays within its limits; a faulty peer does not
-affect other connections."""
+"""A connection sends responses in the order of the requests and stays within its limits. A faulty
+client does not affect other connections."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from tests.broker.said import said
 
 
 class Handlers:
-    """Handlers of three APIs: Heartbeat is answered immediately; the test answers ListGroups and
-    parked JoinGroups."""
+    """Handlers of three APIs. Heartbeat is answered immediately. JoinGroup is parked, and
+    ListGroups is kept, until the test answers them."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -122,7 +122,7 @@ async def test_next_request_waits_until_the_parked_request_is_answered(
         assert await client.receive(behind)
 
 
-async def test_parked_request_after_a_deferred_response_delays_next_request(
+async def test_request_after_a_parked_request_waits_although_an_earlier_response_is_sent(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -389,7 +389,7 @@ async def test_unknown_api_or_version_closes_the_connection(
             assert await client.closed_by_peer()
 
 
-async def test_requests_before_a_malformed_request_are_answered(
+async def test_requests_sent_before_a_malformed_request_are_answered(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start() as broker:
@@ -416,11 +416,11 @@ async def test_response_of_chunks_and_file_slices_is_sent_in_order(
         assert await client.receive_raw() == b"<<34567>>"
 
 
-async def test_partial_requests_are_bounded_over_all_connections(
+async def test_total_size_of_partial_requests_is_bounded_by_queued_max_request_bytes(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
-    """Above queued.max.request.bytes the broker reads only the oldest partial request until it is
-    complete."""
+    """While partial requests exceed queued.max.request.bytes, the broker reads only from the
+    connection with the oldest partial request."""
     header = encode_request_header(HEARTBEAT.key, 0, 9, "big")
     group = "g" * 30_000
     body = HEARTBEAT.encode_request(0, {"group_id": group, "member_id": "m" * 30_000})
@@ -438,7 +438,7 @@ async def test_partial_requests_are_bounded_over_all_connections(
         await eventually(lambda: not broker.server.unread)
 
 
-async def test_stalled_partial_request_that_delays_others_is_closed(
+async def test_connection_with_stalled_partial_request_that_delays_another_client_is_closed(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start(queued_bytes=1000) as broker:
@@ -485,7 +485,7 @@ def test_ipv6_addresses_of_one_network_count_as_one_address() -> None:
     assert network_of("10.0.0.9") == "10.0.0.9"
 
 
-def test_peer_address_has_the_form_of_java() -> None:
+def test_peer_address_is_formatted_as_by_java() -> None:
     from broker.net.peer import java_address
 
     assert java_address("127.0.0.1") == "/127.0.0.1"

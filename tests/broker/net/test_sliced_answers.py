@@ -62,7 +62,6 @@ QUESTIONS: list[tuple[str, int, dict[str, Any]]] = [
 
 
 def _fill(wire: Wire) -> None:
-    """Creates topics, and groups with committed offsets."""
     topics = [{"name": n, "num_partitions": 3, "replication_factor": 1} for n in TOPICS]
     made = wire.call("CreateTopics", 5, {"topics": topics})
     assert not any(topic["error_code"] for topic in made["topics"])

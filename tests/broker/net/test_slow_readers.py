@@ -1,4 +1,4 @@
-"""Responses from files to peers that read slowly or do not read."""
+"""Responses that contain file slices, sent to clients that read slowly or not at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ FRAME = struct.pack(">i", SIZE)
 
 
 class Files:
-    """Returns the whole file for each request; the client id "other" gets a short response."""
+    """A handler that returns the whole file. Clients with id "other" receive a short response
+    without the file."""
 
     def __init__(self, file: object) -> None:
         self.file = file
@@ -77,7 +78,6 @@ class SlowClient:
         self.got = bytearray()
 
     async def read(self, size: int) -> None:
-        """Reads ``size`` more bytes."""
         wanted = len(self.got) + size
         loop = asyncio.get_running_loop()
         while len(self.got) < wanted:
@@ -103,7 +103,8 @@ async def test_write_buffers_of_forty_peers_that_do_not_read_are_bounded(tmp_pat
 
 
 async def test_slow_reader_stays_connected_and_receives_the_whole_response(tmp_path: Path) -> None:
-    """The peer reads half a megabyte every 59 s. A peer that does not read is closed after 60 s."""
+    """The peer reads half a megabyte every 59 s. The broker closes a connection from which the peer
+    reads nothing for 60 s."""
     async with serving(tmp_path, on_disk(tmp_path), idle_ms=60_000) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -176,7 +177,7 @@ async def test_later_requests_wait_until_the_response_is_written(tmp_path: Path)
             assert await client.receive_raw() == PAYLOAD[:SIZE]
 
 
-async def test_uncached_file_is_read_in_a_thread_while_other_clients_are_served(
+async def test_file_outside_the_page_cache_is_read_in_a_thread(
     tmp_path: Path,
 ) -> None:
     disk = SimulatedFiles()
@@ -249,7 +250,7 @@ async def test_stop_sends_complete_responses_to_peers_that_read(tmp_path: Path) 
         never.socket.close()
 
 
-def test_read_from_page_cache_returns_none_when_the_file_is_closed(tmp_path: Path) -> None:
+def test_read_from_page_cache_returns_none_when_the_file_was_closed(tmp_path: Path) -> None:
     files = OpenFiles(1)
     first = files.open(str(tmp_path / "first"), create=True)
     first.write(0, b"0123456789")

@@ -16,7 +16,6 @@ from tests.broker.config.served import config
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """Yields an address on which another socket listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
@@ -75,7 +74,7 @@ async def test_start_fails_when_another_process_already_listens(tmp_path: Path, 
         await broker.stop()
 
 
-def test_failed_start_releases_data_directory_and_addresses(tmp_path: Path) -> None:
+def test_failed_start_releases_the_data_directory_and_the_addresses(tmp_path: Path) -> None:
     (tmp_path / "topics.json").write_text("{")
     broker = Broker(config(tmp_path))
 

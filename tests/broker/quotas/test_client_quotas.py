@@ -1,5 +1,5 @@
-"""The token buckets of client quotas are shared by clients, evicted when unused, and bounded in
-number."""
+"""The token buckets of client quotas: clients share buckets, unused buckets are evicted, and the
+number of buckets is bounded."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_token_bucket_adopts_a_changed_rate(quotas: ClientQuotas, time: MockTime
     assert tokens.wait_ms(time.now().mono_ms) == 1_000
 
 
-def test_request_throttle_is_at_most_one_window_and_byte_throttle_fits_int32(
+def test_throttle_time_is_at_most_1_s_for_requests_and_int32_max_for_bytes(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     quotas.change({Entity("u"): {"request_percentage": 1e-9, "consumer_byte_rate": 1.0}})
@@ -120,7 +120,9 @@ def test_request_throttle_is_at_most_one_window_and_byte_throttle_fits_int32(
     assert shares.fetch.at_once == 10
 
 
-def test_throttled_users_above_a_limit_are_counted_without_names(quotas: ClientQuotas) -> None:
+def test_throttled_users_above_the_limit_are_counted_together_without_names(
+    quotas: ClientQuotas,
+) -> None:
     for user in ("a", "b", "c", "d", "a"):
         quotas.count(Kind.FETCH, 10, user)
     counted = {user: each.ms for user, each in quotas.throttled_users.items()}

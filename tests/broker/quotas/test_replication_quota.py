@@ -1,4 +1,4 @@
-"""Replication quotas: the throttled replicas, and the time for which replication waits."""
+"""Replication quotas: which replicas are throttled, and how long replication waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ NODE = 2
 
 
 class Clock:
-    """The time, and the topic setting with the throttled replicas. The test changes both."""
+    """A mock clock, and the topic setting that lists the throttled replicas. The test changes the
+    time and the setting."""
 
     def __init__(self, replicas: str, rate: int | None = 1000) -> None:
         self.replicas = replicas
@@ -52,7 +53,7 @@ class Clock:
         ("00:02", [0]),
     ],
 )
-def test_replication_quota_throttles_only_listed_replicas_of_the_broker(
+def test_replication_quota_throttles_only_replicas_that_the_topic_setting_lists(
     replicas: str, throttled: list[int]
 ) -> None:
     quota = Clock(replicas).leader
@@ -83,14 +84,14 @@ def test_unthrottled_partition_does_not_count_for_the_replication_quota() -> Non
     assert not quota.holds_back("t", 0)
 
 
-def test_throttled_replica_does_not_wait_when_no_rate_is_set() -> None:
+def test_listed_replica_does_not_wait_when_no_replication_rate_is_set() -> None:
     quota = Clock("*", rate=None).leader
     quota.count("t", 0, 1 << 60)
     assert not quota.holds_back("t", 0)
 
 
-def test_replication_rate_0_allows_the_first_response() -> None:
-    """As in Kafka, the broker notices that the rate is exceeded after it has sent the response."""
+def test_replication_rate_of_0_allows_the_first_response() -> None:
+    """As in Kafka, the broker measures the rate after it has sent a response."""
     quota = Clock("*", rate=0).leader
     assert not quota.holds_back("t", 0)
     quota.count("t", 0, 1)

@@ -1,4 +1,5 @@
-"""The share coordinator of a broker in the event loop of the test."""
+"""Helpers for tests of the share coordinator of a broker that runs in the event loop of the
+test."""
 
 from __future__ import annotations
 
@@ -27,13 +28,15 @@ def sharing(
 
 
 async def key_of(broker: Broker, partition: int = 0, group_id: str = "g") -> SharePartitionKey:
-    """Returns a share partition of the topic `TOPIC`, which is created with three partitions."""
+    """Returns the key of a share partition. Creates the topic `TOPIC` with three partitions if it
+    does not exist."""
     topic = broker.registry.topic(TOPIC) or await broker.topics.create(TOPIC, 3, {})
     return SharePartitionKey(group_id, topic.topic_id, partition)
 
 
 async def told(ask: Callable[[Callable[[Any], None]], None]) -> Any:
-    """Calls ``ask`` with a function that receives the answer; returns the answer."""
+    """Calls ``ask`` with a callback, waits until the callback is called, and returns its
+    argument."""
     answer = asyncio.get_running_loop().create_future()
     ask(answer.set_result)
     return await asyncio.wait_for(answer, 30)
@@ -42,7 +45,7 @@ async def told(ask: Callable[[Callable[[Any], None]], None]) -> Any:
 async def initialized(
     broker: Broker, *keys: SharePartitionKey, state_epoch: int = 1, start_offset: int = 0
 ) -> None:
-    """Initializes share partitions without an error."""
+    """Initializes the states of share partitions and checks that no error is returned."""
     replies = await told(
         lambda done: broker.share_persister.initialize(keys, state_epoch, start_offset, done)
     )
@@ -52,7 +55,6 @@ async def initialized(
 async def written(
     broker: Broker, key: SharePartitionKey, start_offset: int, *batches: Any, complete: int = 0
 ) -> int:
-    """Writes batches; returns the error code."""
     reply = await told(
         lambda done: broker.share_persister.write(key, 1, 0, start_offset, complete, batches, done)
     )
@@ -60,13 +62,14 @@ async def written(
 
 
 async def state(broker: Broker, key: SharePartitionKey) -> Any:
-    """Reads the state of a share partition without an error."""
+    """Returns the state of a share partition and checks that no error is returned."""
     reply = await told(lambda done: broker.share_persister.read(key, 0, done))
     assert reply.error_code == 0, reply
     return reply.state
 
 
 def offsets(broker: Broker) -> tuple[int, int]:
-    """Returns the first and the end offset of the only partition of ``__share_group_state``."""
+    """Returns log start offset and log end offset of the only partition of
+    ``__share_group_state``."""
     log = log_of(broker, SHARE_STATE_TOPIC)
     return log.log_start_offset, log.log_end_offset

@@ -1,4 +1,4 @@
-"""The settings with which records are delivered, kept for each group."""
+"""The broker keeps for each share group the settings with which it delivers records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.share.group_settings import DeliverySettingsOfGroups
 LOCK_MS = "share.record.lock.duration.ms"
 
 
-def test_delivery_settings_of_a_group_follow_changes() -> None:
+def test_changed_group_settings_apply_to_record_delivery() -> None:
     config = Config({})
     configs: Mapping[str, Mapping[str, str]] = {}
     settings = DeliverySettingsOfGroups(config, lambda: configs)
@@ -30,7 +30,7 @@ def test_delivery_settings_of_a_group_follow_changes() -> None:
     assert settings.of("h").limits.lock_duration_ms == 25_000
 
 
-def test_delivery_settings_are_kept_for_a_limited_number_of_groups(
+def test_number_of_share_groups_with_kept_delivery_settings_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Mapping[str, str]] = []

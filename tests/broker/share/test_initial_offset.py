@@ -1,4 +1,4 @@
-"""The first offset of a share group in a partition."""
+"""The offset at which a new share group starts in a partition (``share.auto.offset.reset``)."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from broker.share.initial_offset import duration_ms
         ("1h", None),
     ],
 )
-def test_duration_is_read_as_by_java(text: str, ms: int | None) -> None:
+def test_by_duration_value_is_parsed_as_by_java(text: str, ms: int | None) -> None:
     assert duration_ms(text) == ms

@@ -1,4 +1,5 @@
-"""The leader epoch of a share partition in memory."""
+"""Share partitions in memory: when a change of the leader epoch drops a share partition, and how
+share partitions are found."""
 
 from __future__ import annotations
 
@@ -13,8 +14,6 @@ from share.values import SharePartitionKey
 
 
 class Log:
-    """A fake partition."""
-
     def __init__(self, index: int = 0) -> None:
         self.topic, self.index = "t", index
         self.leader_epoch = 5
@@ -29,7 +28,7 @@ def live_of(log: Any, group_id: str = "g") -> LivePartition:
 
 
 @pytest.mark.parametrize(("epoch", "is_kept"), [(5, True), (6, True), (7, False), (4, False)])
-async def test_share_partition_is_kept_while_no_other_broker_can_have_led(
+async def test_share_partition_is_kept_when_leader_epoch_shows_no_other_leader(
     epoch: int, is_kept: bool
 ) -> None:
     log: Any = Log()
@@ -39,7 +38,7 @@ async def test_share_partition_is_kept_while_no_other_broker_can_have_led(
     assert live.leader_epoch == (epoch if is_kept else 5)
 
 
-async def test_share_partition_is_not_kept_by_a_follower_or_for_another_log() -> None:
+async def test_share_partition_is_dropped_when_broker_follows_or_log_was_replaced() -> None:
     log, other = Log(), Log()
     live = live_of(log)
     assert not live.follow_leader_epoch(other)  # type: ignore[arg-type]
@@ -48,7 +47,7 @@ async def test_share_partition_is_not_kept_by_a_follower_or_for_another_log() ->
     assert not live.follow_leader_epoch(log)  # type: ignore[arg-type]
 
 
-async def test_share_partitions_are_found_by_group_and_by_log() -> None:
+async def test_share_partitions_are_found_by_group_and_by_topic_partition() -> None:
     lives = LivePartitions()
     first, second = Log(0), Log(1)
     g0, g1, h0 = live_of(first), live_of(second), live_of(first, "h")

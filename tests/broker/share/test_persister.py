@@ -1,4 +1,4 @@
-"""The persister stores and reads the states of share partitions of a broker."""
+"""The persister of a broker stores and reads the states of share partitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ FREE = StateBatch(5, 9, 0, 1)
 LOG = f"{SHARE_STATE_TOPIC}-0/00000000000000000000.log"
 
 
-async def test_first_call_creates_the_state_topic_and_later_calls_wait(tmp_path: Path) -> None:
+async def test_first_persister_call_creates_the_state_topic_and_later_calls_wait_for_it(
+    tmp_path: Path,
+) -> None:
     async with sharing(tmp_path) as broker:
         key, other = await key_of(broker), await key_of(broker, 1)
         assert broker.registry.topic(SHARE_STATE_TOPIC) is None
@@ -73,7 +75,9 @@ async def test_written_state_is_read_after_a_restart(tmp_path: Path) -> None:
         assert summary == {key: StateReply(NONE, state=StoredState(1, 0, 5, 0))}
 
 
-async def test_state_is_spread_over_50_partitions_and_loaded(tmp_path: Path) -> None:
+async def test_share_states_are_spread_over_50_partitions_and_loaded_at_start(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path) as broker:
         keys = [await key_of(broker, 0, f"group-{n}") for n in range(60)]
         await initialized(broker, *keys)
@@ -86,7 +90,7 @@ async def test_state_is_spread_over_50_partitions_and_loaded(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("partition", "deleted"), [(-1, INVALID_REQUEST), (3, NONE)])
-async def test_call_for_an_absent_partition_is_refused(
+async def test_persister_call_for_an_unknown_topic_or_partition_is_refused(
     tmp_path: Path, partition: int, deleted: int
 ) -> None:
     async with sharing(tmp_path) as broker:
@@ -102,7 +106,9 @@ async def test_call_for_an_absent_partition_is_refused(
             assert (await told(partial(states.delete, [key])))[key].error_code == error
 
 
-async def test_errors_of_the_coordinator_reach_the_caller(tmp_path: Path) -> None:
+async def test_error_of_the_share_coordinator_is_returned_to_the_persisters_caller(
+    tmp_path: Path,
+) -> None:
     async with sharing(tmp_path) as broker:
         key = await key_of(broker)
         states = broker.share_persister
@@ -127,13 +133,15 @@ async def test_errors_of_the_coordinator_reach_the_caller(tmp_path: Path) -> Non
         assert replies[key].error_code == FENCED_STATE_EPOCH
 
 
-async def test_empty_list_of_share_partitions_is_answered(tmp_path: Path) -> None:
+async def test_persister_call_with_an_empty_list_of_share_partitions_is_answered(
+    tmp_path: Path,
+) -> None:
     async with sharing(tmp_path) as broker:
         assert await told(lambda done: broker.share_persister.delete([], done)) == {}
         assert broker.registry.topic(SHARE_STATE_TOPIC) is None
 
 
-async def test_calls_fail_when_the_topic_can_not_be_created() -> None:
+async def test_persister_calls_fail_when_the_state_topic_cannot_be_created() -> None:
     fs = SimulatedFiles()
     async with sharing("/data", fs=fs) as broker:
         broker.share_persister.retries = 1
@@ -148,7 +156,7 @@ async def test_calls_fail_when_the_topic_can_not_be_created() -> None:
         await initialized(broker, key)
 
 
-async def test_call_is_repeated_until_the_log_accepts_writes(tmp_path: Path) -> None:
+async def test_persister_call_is_repeated_until_the_log_accepts_writes(tmp_path: Path) -> None:
     fs = SimulatedFiles()
     async with sharing("/data", fs=fs) as broker:
         key = await key_of(broker)
@@ -162,7 +170,7 @@ async def test_call_is_repeated_until_the_log_accepts_writes(tmp_path: Path) -> 
         assert (await state(broker, key)).batches == (FREE,)
 
 
-async def test_waiting_calls_are_answered_when_the_broker_stops(tmp_path: Path) -> None:
+async def test_waiting_persister_calls_are_answered_when_the_broker_stops(tmp_path: Path) -> None:
     fs = SimulatedFiles()
     async with sharing("/data", fs=fs) as broker:
         key = await key_of(broker)
@@ -177,7 +185,7 @@ async def test_waiting_calls_are_answered_when_the_broker_stops(tmp_path: Path) 
 # -- deletions and pruning
 
 
-async def test_states_of_a_deleted_topic_are_deleted(tmp_path: Path) -> None:
+async def test_share_states_of_a_deleted_topic_are_deleted(tmp_path: Path) -> None:
     async with sharing(tmp_path) as broker:
         keys = [await key_of(broker, partition) for partition in range(3)]
         await initialized(broker, *keys)
@@ -194,7 +202,7 @@ async def test_states_of_a_deleted_topic_are_deleted(tmp_path: Path) -> None:
         assert list(hosted.core.view.known_keys) == [kept]
 
 
-async def test_pruning_deletes_states_that_the_deletion_of_their_topic_has_left(
+async def test_pruning_deletes_remaining_share_states_of_a_deleted_topic(
     tmp_path: Path,
 ) -> None:
     async with sharing(tmp_path) as broker:
@@ -210,7 +218,9 @@ async def test_pruning_deletes_states_that_the_deletion_of_their_topic_has_left(
 
 
 @pytest.mark.proves("share 7")
-async def test_pruning_deletes_records_before_the_oldest_needed_snapshot(tmp_path: Path) -> None:
+async def test_pruning_deletes_state_records_before_the_oldest_needed_snapshot(
+    tmp_path: Path,
+) -> None:
     async with sharing(tmp_path) as broker:
         first, second = await key_of(broker), await key_of(broker, 1)
         await initialized(broker, first, second)  # offsets 0 and 1
@@ -257,7 +267,9 @@ async def test_pruned_segments_are_deleted_by_retention(tmp_path: Path) -> None:
         assert await state(broker, key) == wanted
 
 
-async def test_unreadable_record_makes_only_its_partition_unavailable(tmp_path: Path) -> None:
+async def test_unreadable_state_record_makes_only_its_state_partition_unavailable(
+    tmp_path: Path,
+) -> None:
     from tests.broker.partitions import write_records
 
     async with sharing(tmp_path) as broker:

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, principals, connections and bounds."""
+"""Share sessions: epochs, principals, connections and limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class World:
         return caught.value.error_code
 
 
-def test_session_expects_ascending_epochs() -> None:
+def test_share_session_expects_ascending_epochs() -> None:
     world = World()
     session = world.open()
     assert world.resume(1) is session
@@ -49,7 +49,7 @@ def test_session_expects_ascending_epochs() -> None:
     assert world.resume(3) is session
 
 
-def test_epoch_after_the_highest_is_1() -> None:
+def test_share_session_epoch_after_2_to_the_31_minus_1_is_1() -> None:
     world = World()
     session = world.open()
     session.epoch = 2**31 - 1
@@ -58,12 +58,12 @@ def test_epoch_after_the_highest_is_1() -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, FINAL_EPOCH])
-def test_unknown_session_is_not_found(epoch: int) -> None:
+def test_unknown_share_session_is_not_found(epoch: int) -> None:
     assert World().refused(lambda: World().resume(epoch)) == SHARE_SESSION_NOT_FOUND
 
 
 @pytest.mark.proves("share 13")
-def test_session_of_another_principal_is_not_found_and_not_replaced() -> None:
+def test_share_session_of_another_principal_is_not_found_and_not_replaced() -> None:
     world = World()
     session = world.open()
     for work in (
@@ -76,7 +76,7 @@ def test_session_of_another_principal_is_not_found_and_not_replaced() -> None:
     assert world.ended == []
 
 
-def test_reopened_session_replaces_the_session_and_keeps_what_the_member_holds() -> None:
+def test_reopened_share_session_keeps_the_records_that_its_member_acquired() -> None:
     world = World(slots=1)
     first = world.open()
     ends: list[str] = []
@@ -87,7 +87,7 @@ def test_reopened_session_replaces_the_session_and_keeps_what_the_member_holds()
     assert (ends, world.ended) == (["first"], [])
 
 
-def test_session_beyond_the_limit_is_refused() -> None:
+def test_share_session_above_the_limit_is_refused() -> None:
     world = World(slots=2)
     world.open("a")
     world.open("b")
@@ -96,7 +96,7 @@ def test_session_beyond_the_limit_is_refused() -> None:
     world.open("c")
 
 
-def test_closed_connection_ends_its_sessions_only() -> None:
+def test_closed_connection_ends_only_the_share_sessions_of_that_connection() -> None:
     world = World()
     world.open("a")
     world.open("b")
@@ -106,7 +106,7 @@ def test_closed_connection_ends_its_sessions_only() -> None:
     assert world.sessions.is_open(other)
 
 
-def test_session_follows_its_member_to_a_new_connection() -> None:
+def test_share_session_moves_to_the_new_connection_of_its_member() -> None:
     world = World()
     session = world.open()
     world.resume(1, connection="c2")
@@ -116,7 +116,7 @@ def test_session_follows_its_member_to_a_new_connection() -> None:
     assert world.ended == [("g", "m")]
 
 
-def test_session_of_a_removed_member_ends() -> None:
+def test_share_session_of_a_removed_member_ends() -> None:
     world = World()
     session = world.open()
     ends: list[str] = []
@@ -128,7 +128,9 @@ def test_session_of_a_removed_member_ends() -> None:
     assert world.refused(lambda: world.resume(1)) == SHARE_SESSION_NOT_FOUND
 
 
-def test_partitions_of_all_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_partitions_in_all_share_sessions_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "PARTITIONS_MAX", 3)
     world = World()
     first, second = world.open("a"), world.open("b")

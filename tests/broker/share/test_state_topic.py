@@ -1,5 +1,5 @@
-"""The share coordinator's topic: its settings, its existence in a cluster, and the records of Kafka
-in it."""
+"""The topic ``__share_group_state``: its settings, when it is created in a cluster, and the reading
+of records that Kafka wrote."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def config_of(settings: Mapping[str, str]) -> Config:
     return load(None, {}, [f"{key}={value}" for key, value in settings.items()], flags)
 
 
-def test_settings_reach_the_share_coordinator() -> None:
+def test_share_coordinator_settings_are_passed_to_the_share_coordinator() -> None:
     prefix = "share.coordinator."
     settings = runtime_settings(
         config_of(
@@ -59,7 +59,7 @@ def test_settings_reach_the_share_coordinator() -> None:
     assert runtime_settings(config_of({})).append_linger_ms == 0, "-1 is no wait"
 
 
-async def test_settings_of_the_topic_apply_to_its_records(tmp_path: Path) -> None:
+async def test_compression_type_of_the_state_topic_applies_to_new_records(tmp_path: Path) -> None:
     async with sharing(tmp_path) as broker:
         key = await key_of(broker)
         await initialized(broker, key)
@@ -74,14 +74,14 @@ async def test_settings_of_the_topic_apply_to_its_records(tmp_path: Path) -> Non
         assert (await state(broker, key)).batches == (FREE,)
 
 
-def test_share_state_topic_is_created_only_from_share_version_1_on() -> None:
+def test_share_state_topic_is_not_created_below_share_version_1() -> None:
     created = [name for name, owned in OWNED.items() if owned.is_created(NO_FEATURES)]
     assert SHARE_STATE_TOPIC not in created
     assert len(created) == 2
     assert all(owned.is_created(Features(0, {"share.version": 1})) for owned in OWNED.values())
 
 
-async def test_records_of_kafka_are_loaded(tmp_path: Path) -> None:
+async def test_share_state_records_written_by_kafka_are_loaded(tmp_path: Path) -> None:
     records, _ = read_golden()
     async with sharing(tmp_path) as broker:
         await broker.topics.ensure(SHARE_STATE_TOPIC)
@@ -101,7 +101,7 @@ async def test_records_of_kafka_are_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"log.flush.interval.messages": "1"}])
-async def test_reply_is_sent_when_the_record_is_stable(
+async def test_share_coordinator_replies_only_when_the_record_is_stable(
     tmp_path: Path, settings: dict[str, str]
 ) -> None:
     async with sharing(tmp_path, settings) as broker:

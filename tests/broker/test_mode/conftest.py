@@ -24,5 +24,5 @@ def muster(process: Tested) -> Tested:
 
 @pytest.fixture(autouse=True)
 def exact_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clocks of this process advance exactly from timer to timer, even on slow machines."""
+    """Lets clock advances of this process stop at every timer, also on slow machines."""
     monkeypatch.setattr(mock_time, "EXACT_S", 3600.0)

@@ -1,4 +1,4 @@
-"""A whole broker in the event loop of the test with data in memory; the clients run in threads."""
+"""A whole broker in the event loop of the test, with data in memory. The clients run in threads."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from tests.broker.serving import serving
 T = TypeVar("T")
 
 DATA = "/no/such/directory/data"
-"""A path that cannot exist on a real disk, because /no does not exist and tests may run without
-root rights."""
+"""A path that cannot exist on disk, because /no does not exist and tests can run without root
+rights."""
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 
 _CLIENTS = ThreadPoolExecutor(8)
 
 
 class MemoryDisk:
-    """The files and disk faults in memory. They remain when a broker ends."""
+    """Files and disk faults in memory. They remain when a broker stops, so that another broker can
+    use them."""
 
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.time = Time()
@@ -66,7 +67,7 @@ class MemoryDisk:
 
 
 async def client(work: Callable[[], T]) -> T:
-    """Runs ``work`` in a thread, because it waits for the broker, and returns the result of
+    """Runs ``work`` in a thread, because a client call blocks, and returns the result of
     ``work``."""
     return await asyncio.get_running_loop().run_in_executor(_CLIENTS, work)
 
@@ -76,8 +77,8 @@ def address(broker: Broker) -> str:
 
 
 def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> list[str]:
-    """Produces each value separately; returns the error name of each response, or "" if it has no
-    error."""
+    """Produces each value separately. Returns the error name for each value, or "" after
+    success."""
     names: list[str] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:
@@ -113,7 +114,6 @@ def commit(broker: Broker, group: str, topic: str, offset: int) -> str:
 
 
 def committed(broker: Broker, group: str, topic: str) -> int:
-    """Returns the committed offset of the group in partition 0."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": group})
     try:
         [found] = consumer.committed([TopicPartition(topic, 0)], 30)

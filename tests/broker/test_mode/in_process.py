@@ -1,4 +1,5 @@
-"""A test broker in the event loop of the test, for tests that need more than the HTTP verbs."""
+"""A broker in test mode in the event loop of the test, for tests that need more than the HTTP
+verbs."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def running(directory: str | None = None, **settings: str) -> AsyncIterator[TestedBroker]:
-    """Yields a started test broker. A double underscore in the keyword of a setting means a dot."""
+    """Yields a started test broker. A double underscore in a keyword means a dot in the name of the
+    setting."""
     sets = [f"{name.replace('__', '.')}={value}" for name, value in settings.items()]
     config = load(None, {}, sets, {}, DEFAULTS)
     tested = TestedBroker(config, Addresses(config), directory, KeptLines(io.StringIO()))
@@ -32,7 +34,6 @@ async def running(directory: str | None = None, **settings: str) -> AsyncIterato
 
 
 async def asked(tested: TestedBroker, work: Callable[[Wire], T]) -> T:
-    """Runs ``work`` in a thread with a connection to the broker, and returns the result."""
 
     def run() -> T:
         with Wire(tested.addresses.listeners[0].port) as wire:

@@ -1,5 +1,5 @@
-"""A process in test mode keeps its addresses until it ends, on systems with and without double
-binding."""
+"""A process in test mode reserves its addresses until it ends, also on systems on which two sockets
+can be bound to one address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS = limits_of(CONFIG)
 
 
 @pytest.mark.parametrize("bound_twice", [True, False])
-def test_reserved_address_can_be_bound_only_by_the_broker_run(
+def test_reserved_address_can_be_bound_only_by_the_broker_of_the_process(
     monkeypatch: pytest.MonkeyPatch, bound_twice: bool
 ) -> None:
     monkeypatch.setattr(addresses, "_BOUND_TWICE", bound_twice)

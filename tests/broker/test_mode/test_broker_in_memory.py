@@ -1,4 +1,4 @@
-"""For clients, a broker with data in memory behaves like a broker with a disk."""
+"""A broker with data in memory behaves for clients like a broker with data on disk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ async def test_killed_broker_does_not_change_the_files_in_memory() -> None:
 
 
 def all_files(disk: MemoryDisk, path: str = "/") -> dict[str, Any]:
-    """Returns the content of every file by path."""
     found: dict[str, Any] = {}
     for name in disk.files.list(path):
         inside = f"{path.rstrip('/')}/{name}"
@@ -111,7 +110,7 @@ async def test_compacted_topic_is_cleaned_in_memory() -> None:
 
 
 async def test_offsets_topic_is_cleaned_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cleaner removes all commits of an offset except the last commit."""
+    """For each group and partition, the cleaner keeps only the last commit."""
     monkeypatch.setattr(cleaning, "OWNED_WAIT_MS", 100)
     disk = MemoryDisk()
     async with disk.broker() as broker:

@@ -1,4 +1,5 @@
-"""The cleaner thread cleans logs in memory as the cleaner process cleans logs on disk."""
+"""For logs in memory, the cleaner thread does the work of the cleaner process, which cleans logs on
+disk."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ async def test_log_in_memory_is_cleaned_without_a_cleaner_process() -> None:
 
 
 async def test_cleaner_thread_and_cleaner_process_have_equal_results(tmp_path: Path) -> None:
-    """The test compares the counts and the bytes of each group of segments."""
+    """The test compares the counts, and the bytes of each group of segments that the cleaner
+    replaces together."""
     process = await _cleaned(tmp_path / "process", None)
     thread = await _cleaned(tmp_path / "thread", OsFileSystem())
     assert process == thread
@@ -57,7 +59,8 @@ async def test_cleaner_thread_and_cleaner_process_have_equal_results(tmp_path: P
 async def _cleaned(
     directory: Path, fs: FileSystem | None
 ) -> tuple[CleanDone, list[tuple[CleanedGroup, bytes]]]:
-    """Cleans the same log and returns the counts, and each group of segments with its bytes."""
+    """Cleans a log that is the same in each call. Returns the counts, and each group of cleaned
+    segments with its bytes."""
     groups: list[tuple[CleanedGroup, bytes]] = []
     with opened(directory, fs, log_segment_bytes="20000") as broker:
         log = make_topic(broker)
@@ -99,7 +102,7 @@ async def test_failed_cleaning_in_memory_is_reported_and_repeated() -> None:
 
 
 def job_of(fs: FileSystem, seed: int) -> CleanJob:
-    """Returns the cleaning job for a log in the files of a stopped broker."""
+    """Starts a broker, writes a log, stops the broker, and returns the cleaning job for the log."""
     with opened(DATA, fs) as broker:
         log = make_topic(broker)
         write(log, random.Random(seed), 100)
@@ -132,7 +135,7 @@ async def test_stop_of_the_cleaner_thread_fails_a_running_cleaning() -> None:
         await cleaning
 
 
-async def test_cleaner_thread_works_after_an_exception_of_the_exchange_callback() -> None:
+async def test_cleaner_thread_works_after_its_callback_raised_an_exception() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.segment_bytes = 6000

@@ -70,7 +70,7 @@ class Reader:
 
 @contextmanager
 def reading(muster: Tested, group: str = "g", session_ms: int = 45_000) -> Iterator[Reader]:
-    """Yields a running consumer that has an assignment."""
+    """Yields a running consumer after it has received an assignment."""
     reader = Reader(muster, group, session_ms)
     reader.start()
     try:
@@ -87,7 +87,7 @@ def orders(muster: Tested, **configs: object) -> None:
 # -- responses of the verbs
 
 
-def test_clock_verbs_return_advance_freeze_and_resume_the_clocks(muster: Tested) -> None:
+def test_clock_verbs_show_freeze_advance_and_resume_the_clocks(muster: Tested) -> None:
     before = muster.get("/time")
     assert sorted(before) == ["ahead_ms", "is_frozen", "mono_ms", "wall_ms"]
     assert not before["is_frozen"]
@@ -161,7 +161,7 @@ def test_clock_advances_while_the_broker_is_stopped(muster: Tested, end: str) ->
 
 
 def coordinated(wire: Wire) -> bool:
-    """Returns True if group g has a coordinator."""
+    """Returns True if FindCoordinator returns a coordinator for group g."""
     answer = wire.call("FindCoordinator", 2, {"key": "g", "key_type": 0})
     return answer["error_code"] == 0
 
@@ -253,8 +253,8 @@ async def test_aiokafka_clients_work_under_a_frozen_clock(muster: Tested) -> Non
 
 
 def test_requests_are_not_handled_during_a_clock_advance(muster: Tested) -> None:
-    """The records have the append time of the broker; no append time is between the start and the
-    end of the advance."""
+    """The timestamps of the records are the append times of the broker. No timestamp is between
+    start and end of the advance."""
     orders(muster, **{"message.timestamp.type": "LogAppendTime", "retention.ms": -1})
     stood = muster.post("/time/freeze")["wall_ms"]
     with Wire(muster.port) as wire:
@@ -281,7 +281,6 @@ def test_requests_are_not_handled_during_a_clock_advance(muster: Tested) -> None
 
 
 def times(wire: Wire) -> list[int]:
-    """Returns the distinct timestamps of the batches in a partition."""
     found: dict[int, None] = {}
     offset = 0
     while records := fetch(wire, "orders", offset, partition_max_bytes=1 << 22)["records"]:

@@ -147,7 +147,7 @@ def test_invalid_arguments_of_disk_faults_are_refused(given: dict[str, object], 
 async def test_poisoned_log_is_probed_immediately_when_disk_full_fault_ends(
     in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next regular probe would run an hour later."""
+    """Without the end of the fault, the next probe would run an hour later."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 3_600_000)
     async with running(None if in_memory else str(tmp_path / "data")) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -164,7 +164,8 @@ async def test_poisoned_log_is_probed_immediately_when_disk_full_fault_ends(
 
 @pytest.mark.parametrize("in_memory", [True, False])
 async def test_disk_full_fault_fails_the_log_cleaner(in_memory: bool, tmp_path: Path) -> None:
-    """A cleaner in a separate process would not be affected by the fault."""
+    """In test mode the cleaner is a thread, because the fault would not affect a separate
+    process."""
     settings = {"log__cleaner__backoff__ms": "20"}
     directory = None if in_memory else str(tmp_path / "data")
     with no_process_is_left():

@@ -1,4 +1,5 @@
-"""Each supported API can return each error for the elements of the request, in each version."""
+"""Test mode can inject each error into the response of each API, for the elements of the request
+and in each version."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ BY_TABLES = [
     for api, version in EVERY
     if api not in (ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS)
 ]
-"""All APIs and versions, except the two APIs in which only the request or only the response
-contains log directories."""
+"""All APIs and versions except AlterReplicaLogDirs and DescribeLogDirs. In these two APIs, request
+and response have different elements."""
 NAME_NOTHING = ("CreateAcls", "DeleteAcls", "WriteTxnMarkers")
-"""APIs whose responses have one unnamed element for each element of the request, in the same order.
-"""
+"""APIs whose response elements have no names. The n-th element of a response belongs to the n-th
+element of the request."""
 CODES = [code for code in errors.NAMES if code]
 
 
@@ -51,7 +52,9 @@ def test_every_error_can_be_injected_in_each_response_version(api: Api, version:
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
-def test_error_response_has_the_elements_of_the_request(api: Api, version: int) -> None:
+def test_response_with_an_injected_error_has_the_elements_of_the_request(
+    api: Api, version: int
+) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
     answer = error_answer(api, version, request, errors.NOT_COORDINATOR, "why")
     for elements in (each for each in answer.values() if isinstance(each, list)):
@@ -68,7 +71,7 @@ def _plain(value: Any) -> list[Any]:
     return [value]
 
 
-def test_injected_partition_error_is_set_only_in_partitions() -> None:
+def test_injected_error_that_only_partitions_can_have_is_not_set_at_top_level() -> None:
     api = SERVED[9].api
     request = api.decode_request(7, api.encode_request(7, asked(api, 7)))
     whole = error_answer(api, 7, request, errors.NOT_COORDINATOR, "why")
@@ -80,7 +83,7 @@ def test_injected_partition_error_is_set_only_in_partitions() -> None:
     assert partition["committed_offset"] == -1
 
 
-def test_injected_error_is_top_level_when_the_request_has_no_partitions() -> None:
+def test_injected_error_is_set_at_top_level_when_the_request_has_no_partitions() -> None:
     api = SERVED[9].api
     code = next(iter(OF_ELEMENTS))
     everything = {"topics": None, "group_id": "billing"}
@@ -107,7 +110,9 @@ async def test_broker_returns_an_injected_error_for_each_api_and_version(tmp_pat
         client.close()
 
 
-async def test_metadata_response_with_an_injected_error_lists_the_broker(tmp_path: Path) -> None:
+async def test_metadata_response_with_an_injected_topic_error_still_lists_the_broker(
+    tmp_path: Path,
+) -> None:
     interposed = Interposed(RequestRecorder(Time()))
     async with serving(tmp_path, interpose=interposed) as broker:
         await broker.topics.ensure("orders")
@@ -121,7 +126,7 @@ async def test_metadata_response_with_an_injected_error_lists_the_broker(tmp_pat
         client.close()
 
 
-async def test_injected_unsupported_version_of_api_versions_is_sent_in_version_0(
+async def test_injected_unsupported_version_error_of_api_versions_is_sent_in_version_0(
     tmp_path: Path,
 ) -> None:
     interposed = Interposed(RequestRecorder(Time()))

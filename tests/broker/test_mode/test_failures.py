@@ -1,4 +1,4 @@
-"""A test broker that has failed reports the reason; after a reset or a start, the broker works
+"""A broker in test mode that failed reports the reason. After a reset or a start, the broker works
 again."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def refuses(port: int) -> bool:
 
 
 async def fail(tested: TestedBroker) -> None:
-    """Makes an fsync of the test broker fail, after which the broker stops (law 6)."""
+    """Makes an fsync of the test broker fail, and waits until the broker has stopped."""
     await asked(tested, fill)
     tested.disk.faults.fail_fsync()
     answer = await asked(tested, lambda wire: produce(wire, "t", batch(b"lost")))

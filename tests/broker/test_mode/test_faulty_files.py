@@ -1,5 +1,4 @@
-"""A disk in memory, and one with real files, that is full or cannot fsync when the test requires
-it."""
+"""Files in memory and on disk, for which a test can simulate a full disk and failing fsyncs."""
 
 from __future__ import annotations
 
@@ -27,7 +26,8 @@ def under(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 
 def refused(work: Callable[[], object], code: int = errno.ENOSPC) -> bool:
-    """Returns True if ``work`` raises an OSError with this code; other errors are raised."""
+    """Returns True if ``work`` raises an OSError with this errno, and False if it raises no error.
+    Other errors are raised."""
     try:
         work()
     except OSError as error:
@@ -76,7 +76,7 @@ def test_full_disk_refuses_every_write_that_needs_space(under: FileSystem, tmp_p
     assert full.hits == 9
 
 
-def test_disk_is_full_until_the_last_disk_full_fault_ends(
+def test_disk_is_full_until_every_disk_full_fault_has_ended(
     under: FileSystem, tmp_path: Path
 ) -> None:
     fs = FaultyFiles(under, DiskFaults())

@@ -1,4 +1,5 @@
-"""HTTP verbs that cause group events as in production, tested with real clients."""
+"""The HTTP verbs that cause group events, such as a rebalance or an expired session. The tests use
+real clients."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ class Member:
 
 @contextmanager
 def member(muster: Tested, **more: Any) -> Iterator[Member]:
-    """Yields a running member whose group is Stable."""
+    """Yields a running member after its group has become Stable."""
     made = Member(muster, **more)
     try:
         until("it has its partitions", lambda: made.assigned, tolerate=())
@@ -149,7 +150,7 @@ def test_rebalance_verb_is_refused_for_a_group_without_members(orders: Tested) -
     assert orders.refused("POST", "/groups/rebalance", {"group": "billing"})[0] == 409
 
 
-def test_member_rejoins_after_the_expire_verb_removed_the_member(orders: Tested) -> None:
+def test_member_rejoins_after_the_expire_verb_removed_it(orders: Tested) -> None:
     with member(orders, **{"client.id": "app-1"}) as one:
         (before,) = members(orders)
         answer = orders.post("/groups/expire", member="app-1")
@@ -255,7 +256,7 @@ def _heartbeats_well(muster: Tested) -> bool:
     return bool(rows) and rows[-1]["response"] is not None and rows[-1]["error"] is None
 
 
-def test_waiting_join_gets_not_coordinator_when_the_coordinator_moves(orders: Tested) -> None:
+def test_parked_join_group_gets_not_coordinator_when_the_coordinator_moves(orders: Tested) -> None:
     with Wire(orders.port) as wire:
         wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
         wire.send("JoinGroup", 3, _join(""))
@@ -291,7 +292,7 @@ def test_moved_coordinator_serves_requests_after_the_fault_ends(orders: Tested) 
     assert orders.get("/committed?group=billing")["offsets"][0]["offset"] == 2
 
 
-def test_move_coordinator_verb_with_keep_away_lasts_until_its_fault_ends(orders: Tested) -> None:
+def test_coordinator_moved_with_keep_away_returns_when_the_fault_ends(orders: Tested) -> None:
     fault = orders.post("/groups/move_coordinator", group="billing", keep_away=True)
     with Wire(orders.port) as wire:
         assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 16
@@ -371,8 +372,8 @@ def test_failed_fsync_stops_the_broker_until_the_reset_verb(orders: Tested) -> N
 
 
 def _produced(muster: Tested, topic: str = "orders") -> str | None:
-    """Produces one record; returns the error name of the broker's response, or the client's error
-    if it got no response."""
+    """Produces one record. Returns the error name of the response, or the client's error if no
+    response arrived."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": muster.bootstrap, "retries": 0, "message.timeout.ms": 3000}
     )
@@ -382,7 +383,9 @@ def _produced(muster: Tested, topic: str = "orders") -> str | None:
     return None if got[0] is None else str(got[0].name())
 
 
-def test_members_verb_returns_who_waits_for_whom_in_a_consumer_group(orders: Tested) -> None:
+def test_members_verb_names_members_whose_partitions_another_member_waits_for(
+    orders: Tested,
+) -> None:
     settings = {"bootstrap.servers": orders.bootstrap, "group.id": "billing"}
     new = {"group.protocol": "consumer", "client.id": "one"}
     one = confluent_kafka.Consumer({**settings, **new})

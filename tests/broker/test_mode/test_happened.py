@@ -1,4 +1,5 @@
-"""The verbs that return records, committed offsets with lag, members and the journal."""
+"""The HTTP verbs that return records, committed offsets with lag, group members, requests and the
+journal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""After a kill, the next start finds all acknowledged data, and the killed broker does no more
-work."""
+"""After a kill, the next start finds all acknowledged data, and the killed broker does no work."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from tests.wire import Wire, batch, values_of
 
 
 class Writer:
-    """Produces and commits increasing numbers until the connection closes."""
+    """Produces increasing numbers and commits them as offsets, until the connection closes."""
 
     def __init__(self, port: int, first: int) -> None:
         self.produced = self.committed = first - 1
-        """The last acknowledged numbers of the Produce requests and of the commits."""
+        """The last number that was acknowledged, for Produce and for OffsetCommit."""
         self._port, self._first = port, first
         self.enough = threading.Event()
-        """Set after many acknowledged requests."""
+        """Set after 20 acknowledged numbers."""
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 
@@ -78,7 +77,7 @@ def test_acknowledged_data_survive_a_kill(either: Tested) -> None:
     assert "[critical" not in either.stderr()
 
 
-async def test_killed_broker_has_no_tasks_and_connections() -> None:
+async def test_killed_broker_leaves_no_tasks_and_no_connections() -> None:
     async with running() as tested:
         first = tested.run
         await asked(tested, lambda wire: create_topic(wire, "t"))

@@ -1,4 +1,4 @@
-"""A test broker keeps its addresses when it is stopped, killed, started or reset."""
+"""A broker in test mode keeps its addresses when it is stopped, killed, started or reset."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.wire import Wire, batch, values_of
 
 @pytest.fixture(params=["memory", "directory"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
-    """Yields a test broker whose data is in memory or in a directory, depending on the parameter of
-    the fixture."""
+    """Yields a test broker. The parameter of the fixture chooses whether its data is in memory or
+    in a directory."""
     words = [] if request.param == "memory" else ["--data", str(tmp_path / "data")]
     with tested(*words) as started:
         yield started
@@ -32,13 +32,12 @@ def values(muster: Tested, topic: str) -> list[bytes]:
 
 
 def find(wire: Wire) -> int:
-    """Finds the coordinator of group g and returns the error code."""
     code: int = wire.call("FindCoordinator", 2, {"key": "g", "key_type": 0})["error_code"]
     return code
 
 
 def fill(muster: Tested) -> None:
-    """Creates a topic with one record and commits its offset 1."""
+    """Creates a topic with one record, and commits offset 1 for a group."""
     muster.post("/topics", topics=[{"name": "t"}])
     with Wire(muster.port) as wire:
         produce(wire, "t", batch(b"one"))
@@ -106,7 +105,7 @@ def test_verb_that_needs_a_running_broker_is_refused_when_stopped(muster: Tested
     assert muster.asked("GET", "/healthz").status == 503
 
 
-def test_http_pages_serve_the_new_broker_after_a_reset(muster: Tested) -> None:
+def test_http_pages_show_the_new_broker_after_a_reset(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "old"}])
     assert [each["topic"] for each in muster.asked("GET", "/api/topics").body["topics"]] == ["old"]
 

@@ -1,5 +1,5 @@
-"""Properties that only files in memory have: limited space, which is freed when no open file uses
-it."""
+"""Properties of files in memory that files on disk do not have: a capacity, and space that is freed
+when the last open file closes."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_modification_time_of_a_file_in_memory_uses_the_mock_clock() -> None:
 
 
 def test_files_of_a_renamed_directory_are_ordered_by_name() -> None:
-    """The order of a set would differ between processes, but a seed must reproduce a run
-    exactly."""
+    """A seed must reproduce a run exactly, but the order of a Python set differs between
+    processes."""
     files = MemoryFiles(Time())
     files.make_directory("/t-0")
     for number in range(20):
@@ -106,8 +106,8 @@ def test_files_of_a_renamed_directory_are_ordered_by_name() -> None:
 
 
 def test_concurrent_changes_of_a_file_in_memory_are_consistent() -> None:
-    """A reader gets only bytes that the file has contained at some time, whatever other threads
-    change."""
+    """A reader gets only bytes that the file contained at some time, although other threads change
+    the file."""
     fs = MemoryFiles(Time(), capacity_bytes=1 << 30)
     file = made(fs, "/f", 0)
     wrong: list[object] = []

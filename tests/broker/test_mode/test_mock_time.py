@@ -1,5 +1,5 @@
-"""The mock clocks of the test mode: their changes, the order of timers, and the operations that use
-real time."""
+"""The mock clocks of test mode: advances, the order of timers, and the operations that use real
+time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_advance_moves_both_frozen_clocks_by_the_given_time() -> None:
     assert time.now().mono_ms == before.mono_ms + 90_000
 
 
-async def test_run_lets_frozen_clocks_continue_from_their_time() -> None:
+async def test_frozen_clocks_continue_from_their_current_time_after_run() -> None:
     time = frozen()
     await time.advance(3_600_000)
     stood = time.now()
@@ -77,7 +77,7 @@ def test_ahead_ms_is_0_when_real_time_passes_between_the_clock_reads() -> None:
     assert time.ahead_ms == 0
 
 
-async def test_set_wall_moves_only_the_wall_clock_backward() -> None:
+async def test_method_set_wall_does_not_move_the_monotonic_clock_back() -> None:
     time = frozen()
     before, heard = time.now(), list[str]()
     time.call_later(60, heard.append, "due")
@@ -124,8 +124,8 @@ async def test_mock_clock_excludes_process_pauses_and_includes_advances() -> Non
 
 
 class Played:
-    """Timers that set further timers, chosen by a seed. They are the same for every clock with
-    ``call_later``."""
+    """Timers that set further timers. The seed determines the delays and the number of further
+    timers."""
 
     def __init__(
         self, seed: int, now_ms: Callable[[], int], call_later: Callable[..., object]
@@ -151,7 +151,7 @@ class Played:
 
 
 class PlainHeap:
-    """A simple model of the clock: a heap of timers, and a time that jumps to the first timer."""
+    """A simple model of the clock: a heap of timers, and a time that jumps to the next timer."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -176,7 +176,7 @@ class PlainHeap:
     count=st.integers(1, 12),
     moves=st.lists(st.sampled_from([0, 1, 50, 1_000, 61_000, 4_000_000, 100_000_000]), max_size=5),
 )
-def test_timers_of_the_mock_clock_fire_in_deadline_order(
+def test_timers_fire_in_deadline_order_during_an_advance(
     seed: int, count: int, moves: list[int]
 ) -> None:
     async def play() -> None:
@@ -197,7 +197,7 @@ def test_timers_of_the_mock_clock_fire_in_deadline_order(
     in_a_loop(play)
 
 
-async def test_clock_advance_completes_the_work_of_a_timer_before_the_next_timer() -> None:
+async def test_work_that_a_timer_starts_completes_before_the_next_timer_fires() -> None:
     time = frozen()
     done: list[tuple[str, int]] = []
     start_ms = time.now().mono_ms
@@ -277,7 +277,7 @@ async def test_ten_year_advance_fires_a_bounded_number_of_timers() -> None:
     assert ticks[-1] > 10 * YEAR_MS - 10 * YEAR_MS / LONG_STEPS
 
 
-async def test_advance_uses_long_steps_when_exact_steps_take_too_long(
+async def test_advance_skips_timer_deadlines_when_stopping_at_each_takes_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mock_time, "EXACT_S", 0.0)
@@ -320,11 +320,11 @@ async def test_loop_runs_other_tasks_during_an_advance() -> None:
         st.sampled_from([50, 1_000, 60_000, 3_600_000, 40_000_000]), min_size=1, max_size=3
     ),
 )
-def test_clock_advance_runs_the_rounds_of_periodic_work_in_which_something_is_due(
+def test_advance_runs_periodic_work_in_every_round_in_which_work_is_due(
     seed: int, pauses: list[int], moves: list[int]
 ) -> None:
-    """The test compares the result with a model that runs every round. A seed chooses the rounds
-    in which work is due; other timers add work."""
+    """The test compares the result with a model that checks every round. A seed chooses when work
+    is due."""
     chance = Random(seed)
     begin = [[chance.randrange(80_000_000) for _ in range(3)] for _ in pauses]
     brought = [
@@ -387,7 +387,7 @@ def test_clock_advance_runs_the_rounds_of_periodic_work_in_which_something_is_du
     assert not failures
 
 
-async def test_clock_advance_skips_rounds_of_repeated_work_without_due_work() -> None:
+async def test_advance_skips_rounds_of_periodic_work_in_which_no_work_is_due() -> None:
     time = frozen()
     rounds: list[int] = []
     asked: list[None] = []
@@ -406,7 +406,7 @@ async def test_clock_advance_skips_rounds_of_repeated_work_without_due_work() ->
     task.cancel()
 
 
-async def test_clock_advance_waits_until_slow_repeated_work_ends() -> None:
+async def test_clock_advance_waits_until_slow_periodic_work_ends() -> None:
     time = MockTime()
     pause_s, gate, ended = 3600.0, asyncio.Event(), list[int]()
 
@@ -456,7 +456,7 @@ async def test_sleep_and_timeout_follow_the_mock_clock() -> None:
     assert len(time._timers) == 0
 
 
-async def test_only_immediately_due_timers_fire_under_a_frozen_clock() -> None:
+async def test_only_timers_with_delay_0_fire_under_a_frozen_clock() -> None:
     time = frozen()
     heard: list[str] = []
     time.call_later(0.001, heard.append, "later")

@@ -1,5 +1,5 @@
-"""A broker with data in memory does not access the disk; the watcher detects accesses of a broker
-to the disk."""
+"""A broker with data in memory does not access the disk. The tests also check that their disk
+watcher detects an access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The sessions of the registry of a tested cluster follow the cluster's clock."""
+"""The fake ZooKeeper of a cluster in test mode: its sessions expire by the mock clock of the
+cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("end", ["vanish", "cut"])
-async def test_session_without_connection_expires_after_its_timeout(end: str) -> None:
+async def test_zookeeper_session_without_connection_expires_after_its_timeout(end: str) -> None:
     scene = Scene()
     await scene.connect(1)
     await scene.connect(2)
@@ -51,7 +52,7 @@ async def test_session_without_connection_expires_after_its_timeout(end: str) ->
     assert scene.nodes == {"/2"}
 
 
-async def test_session_of_a_killed_broker_can_expire_at_once() -> None:
+async def test_zookeeper_session_can_be_expired_at_once_only_for_a_killed_broker() -> None:
     scene = Scene()
     await scene.connect(1)
     scene.registry.expire(1)
@@ -63,7 +64,7 @@ async def test_session_of_a_killed_broker_can_expire_at_once() -> None:
     assert scene.nodes == set()
 
 
-async def test_new_run_of_a_broker_ends_the_session_of_the_run_before() -> None:
+async def test_restarted_broker_ends_the_zookeeper_session_of_its_previous_run() -> None:
     scene = Scene()
     await scene.connect(1)
     scene.registry.vanish(1)
@@ -76,7 +77,7 @@ async def test_new_run_of_a_broker_ends_the_session_of_the_run_before() -> None:
     assert scene.registry.is_connected(1)
 
 
-async def test_broker_that_returns_within_its_timeout_keeps_its_session() -> None:
+async def test_broker_that_reconnects_within_its_session_timeout_keeps_the_session() -> None:
     scene = Scene()
     client = await scene.connect(1)
     session, states = client.session, list[Connection]()
@@ -92,7 +93,7 @@ async def test_broker_that_returns_within_its_timeout_keeps_its_session() -> Non
     assert scene.nodes == {"/1"}
 
 
-async def test_broker_that_returns_after_its_timeout_has_a_new_session() -> None:
+async def test_broker_that_reconnects_after_its_session_timeout_has_a_new_session() -> None:
     scene = Scene()
     client = await scene.connect(1)
     session, states = client.session, list[Connection]()
@@ -107,7 +108,7 @@ async def test_broker_that_returns_after_its_timeout_has_a_new_session() -> None
     assert scene.nodes == set()
 
 
-async def test_watch_is_called_in_the_context_of_its_own_client() -> None:
+async def test_watch_callback_runs_in_the_context_of_the_client_that_set_it() -> None:
     scene = Scene()
     found: list[int] = []
 
@@ -127,7 +128,7 @@ async def test_watch_is_called_in_the_context_of_its_own_client() -> None:
     assert found == [1]
 
 
-async def test_vanished_client_calls_no_watch() -> None:
+async def test_watch_of_a_killed_client_is_not_called() -> None:
     scene = Scene()
     client, found = await scene.connect(1), list[int]()
     await client.exists("/2", lambda: found.append(1))
@@ -139,7 +140,7 @@ async def test_vanished_client_calls_no_watch() -> None:
     assert found == []
 
 
-async def test_new_nodes_have_the_time_of_the_clusters_clock() -> None:
+async def test_new_zookeeper_nodes_have_the_time_of_the_clusters_mock_clock() -> None:
     scene = Scene()
     client = await scene.connect(1)
     await scene.time.advance(60_000)
@@ -149,7 +150,7 @@ async def test_new_nodes_have_the_time_of_the_clusters_clock() -> None:
     assert stat.ctime_ms == scene.time.now().wall_ms
 
 
-async def test_paused_client_notices_changes_when_it_continues() -> None:
+async def test_paused_client_receives_changes_of_nodes_when_it_continues() -> None:
     scene = Scene()
     client, found = await scene.connect(1), list[str]()
     client.on_session(lambda each: found.append(each.value))
@@ -170,7 +171,7 @@ async def test_paused_client_notices_changes_when_it_continues() -> None:
     assert scene.nodes == {"/1", "/2"}
 
 
-async def test_client_paused_beyond_its_timeout_has_a_new_session() -> None:
+async def test_client_paused_beyond_its_session_timeout_has_a_new_session() -> None:
     scene = Scene()
     client, states = await scene.connect(1), list[Connection]()
     client.on_session(states.append)

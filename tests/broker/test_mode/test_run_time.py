@@ -1,4 +1,5 @@
-"""The clock of a broker run equals the clock of the process until the run ends."""
+"""The `Time` of one broker run follows the clock of the process, until the run is paused or
+ends."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from broker.test_mode.run_time import RunTime
 from broker.time import Time
 
 
-def test_time_of_a_broker_run_overrides_every_method_of_time() -> None:
+def test_run_time_overrides_every_public_method_of_time() -> None:
     asked = {name for name, each in vars(Time).items() if inspect.isfunction(each)}
     own = set(vars(RunTime))
 
@@ -43,7 +44,7 @@ async def test_threads_and_processes_end_when_their_broker_run_ends() -> None:
     assert threads._executor is None
 
 
-async def test_timers_and_waits_of_a_paused_broker_run_end_when_it_continues() -> None:
+async def test_due_timers_and_sleeps_of_a_paused_run_end_when_the_run_continues() -> None:
     whole = MockTime()
     whole.freeze()
     time, fired = RunTime(whole), list[str]()

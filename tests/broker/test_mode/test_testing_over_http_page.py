@@ -1,4 +1,4 @@
-"""The chapters "Over HTTP" of docs/test/testing-with-muster.md and docs/test/clusters.md: their
+"""The chapters "Over HTTP" of docs/test/testing-with-muster.md and docs/test/clusters.md. Their
 examples run, and their tables agree with the code."""
 
 from __future__ import annotations

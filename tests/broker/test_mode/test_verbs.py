@@ -1,5 +1,5 @@
-"""The verbs of /test: each verb has the documented effect and refuses invalid arguments with a
-reason."""
+"""The HTTP verbs under /test: each verb has its documented effect, and refuses invalid arguments
+with a reason."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_deleted_topics_do_not_exist_when_the_delete_verb_returns(muster: Tested
     assert topics_of(muster) == {"payments": 1}
 
 
-def test_broker_is_empty_at_the_same_address_after_a_reset(muster: Tested) -> None:
+def test_broker_is_empty_and_keeps_its_address_after_a_reset(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders"}])
     with Wire(muster.port) as wire:
         produce(wire, "orders", batch(b"one"))

@@ -1,5 +1,5 @@
-"""Expiry in a whole broker: everything that expires during an advance of the clock expires in
-order, before the advance returns."""
+"""Expiry in a whole broker. All timeouts within an advance of the clock expire in order before the
+advance returns."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ class Scene:
         self.client = client
         self.start_ms = time.now().mono_ms
         self.events: list[tuple[int, Any]] = []
-        """Each event with its time in ms since the start."""
+        """The events of the broker, each after its time in ms since the start."""
         broker.groups.life.observer.reports.append(
             lambda event, _: self.events.append((time.now().mono_ms - self.start_ms, event))
         )
 
     async def advance(self, *, days: int = 0, hours: int = 0, minutes: int = 0, s: int = 0) -> int:
-        """Advances the clock and returns the number of fired timers."""
+        """Advances the clock and returns the number of timers that fired."""
         return await self.time.advance(days * DAY + hours * HOUR + minutes * MINUTE + s * SECOND)
 
     def left(self) -> list[tuple[int, str]]:
-        """Returns for each member that left its group the time in ms, and the group id."""
+        """Returns an entry for each member that left: the time in ms since the start, and the group
+        id."""
         return [(at, each.group_id) for at, each in self.events if isinstance(each, MemberLeft)]
 
     async def topic(self, name: str, **configs: object) -> None:
@@ -62,7 +63,7 @@ class Scene:
         assert made["topics"][0]["error_code"] == 0, made
 
     async def produce(self, name: str, *records: tuple[bytes | None, bytes | None]) -> None:
-        """Produces one batch whose timestamp is the time of the broker."""
+        """Produces one batch whose timestamps are the time of the broker's clock."""
         now_ms = self.time.now().wall_ms
         batch = encode_batch(
             [Record(index, now_ms, *record) for index, record in enumerate(records)], base_offset=0
@@ -84,7 +85,6 @@ class Scene:
         return entry
 
     async def pairs(self, name: str) -> list[tuple[bytes | None, bytes | None]]:
-        """Returns key and value of every record."""
         data = (await self.fetched(name))["records"] or b""
         return [
             (record.key, record.value)
@@ -93,7 +93,7 @@ class Scene:
         ]
 
     async def coordinator(self) -> None:
-        """Waits until the coordinator serves groups."""
+        """Waits until the group coordinator has loaded its groups."""
         while True:
             found = await self.client.call(FIND_COORDINATOR.key, 2, key="g", key_type=0)
             if found["error_code"] == 0:
@@ -188,7 +188,7 @@ async def test_offsets_expire_a_week_after_the_group_became_empty(
         assert fired < 10_000
 
 
-async def test_segments_expire_at_retention_and_files_after_the_delete_delay(
+async def test_segments_expire_by_retention_and_their_files_after_the_delete_delay(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path) as here:
@@ -289,7 +289,8 @@ async def test_open_transaction_is_aborted_after_its_timeout(tmp_path: Path) -> 
 
 
 async def test_sessions_expire_only_while_the_clock_runs(tmp_path: Path) -> None:
-    """A second broker with the same settings but a running clock expires the same session."""
+    """Two brokers have the same settings. Sessions expire on the broker with the running clock, but
+    not on the one with the frozen clock."""
     settings = {"group.min.session.timeout.ms": "1000"}
     async with (
         scene(tmp_path / "frozen", settings) as here,

@@ -40,7 +40,8 @@ CHANGES = (
 
 
 def watch(directory: str) -> list[str]:
-    """Returns a list to which each subsequent access is added."""
+    """Starts to watch the file operations of the interpreter. Returns a list that receives every
+    later disk access."""
     touched: list[str] = []
 
     def is_data(path: object) -> bool:
@@ -71,7 +72,7 @@ def watch(directory: str) -> list[str]:
 
 
 async def live(fs: FileSystem, time: Time, directory: str, first: bool) -> None:
-    """Runs a broker from its start to its stop, with all file operations."""
+    """Runs a broker that uses all file operations, from its start to its stop."""
     settings = {
         **SETTINGS,
         "http.listener": "127.0.0.1:0",
@@ -120,7 +121,6 @@ def delete(wire: Wire, name: str) -> None:
 
 
 def read_pages(broker: Broker) -> None:
-    """Reads the pages that the broker serves over HTTP."""
     http = HTTPConnection(broker.sockets.http_address(), timeout=20)
     for path in ("/metrics", "/healthz", "/api/groups", "/api/topics", "/"):
         http.request("GET", path)
@@ -131,7 +131,6 @@ def read_pages(broker: Broker) -> None:
 
 
 async def main(kind: str, directory: str) -> None:
-    """Runs a broker twice in sequence on the same files."""
     cleaning.OWNED_DEAD_BYTES_MIN = 1
     time = Time()
     fs = MemoryFiles(time) if kind == "memory" else OsFileSystem()

@@ -1,4 +1,4 @@
-"""A whole broker on a disk that becomes full or loses power."""
+"""A whole broker on a disk that becomes full or that loses unflushed data in a power loss."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHANGES = ("open", "write", "truncate", "fsync", "rename", "remove", "fsync_dire
 
 
 def commit(wire: Wire, offset: int) -> int:
-    """Commits ``offset`` of t-0 for the group and returns the error code."""
+    """Commits ``offset`` for the group in partition t-0 and returns the error code."""
     partition = {
         "partition_index": 0,
         "committed_offset": offset,
@@ -53,8 +53,7 @@ def commit(wire: Wire, offset: int) -> int:
 
 
 def committed(wire: Wire) -> tuple[int, int]:
-    """Waits until the shard of the group is loaded; returns the error code and the committed offset
-    of t-0."""
+    """Waits until the group is loaded. Returns the error code and the committed offset of t-0."""
     answer: dict[str, Any] = {}
 
     def loading_over() -> int:
@@ -67,14 +66,14 @@ def committed(wire: Wire) -> tuple[int, int]:
 
 
 def until_done(work: Callable[[], int]) -> None:
-    """Repeats ``work`` until it returns NONE."""
+    """Repeats ``work`` until it returns the error code NONE."""
     until("it is done", lambda: work() == NONE, tolerate=())
 
 
-async def test_commits_resume_after_a_full_disk_with_at_most_one_reload(
+async def test_commits_resume_after_a_full_disk_with_at_most_one_load_of_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """test_partition_queue.py uses a mock clock to test how soon the commits resume."""
+    """How soon commits resume is tested with a mock clock in test_partition_queue.py."""
     # As after many failed probes, which then have their longest interval.
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", partition.PROBE_MS_MAX)
     fs = SimulatedFiles()

@@ -1,5 +1,4 @@
-"""The broker reports, ends and replaces a cleaner process that has died, hangs or sends an invalid
-line."""
+"""The broker reports and replaces a cleaner process that died, hangs or sent an invalid line."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ async def test_killed_cleaner_process_is_reported_and_replaced(tmp_path: Path) -
         remove_cleaned(broker.fs, log.directory)
 
 
-async def test_running_cleaner_process_ends_when_the_broker_ends(
+async def test_running_cleaner_process_ends_when_its_broker_ends(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -85,7 +84,7 @@ async def test_running_cleaner_process_ends_when_the_broker_ends(
         remove_cleaned(broker.fs, log.directory)
 
 
-async def test_hanging_cleaner_process_is_reported_ended_and_replaced(tmp_path: Path) -> None:
+async def test_hanging_cleaner_process_is_reported_killed_and_replaced(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)
@@ -114,7 +113,7 @@ async def test_hanging_cleaner_process_is_reported_ended_and_replaced(tmp_path: 
 
 
 @pytest.mark.campaign
-async def test_long_cleaning_is_not_ended_as_hanging(
+async def test_cleaner_process_with_a_long_cleaning_is_not_killed_as_hanging(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, log_segment_bytes="2000000") as broker:
@@ -132,7 +131,7 @@ async def test_long_cleaning_is_not_ended_as_hanging(
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b'{"done": {"strange": 1}}\n', b'{"gro'])
-async def test_invalid_line_of_the_cleaner_process_fails_the_cleaning(line: bytes) -> None:
+async def test_cleaning_fails_when_the_cleaner_process_sends_an_invalid_line(line: bytes) -> None:
     worker = CleanerWorker(Time())
     await worker._started()
     process = worker._process
@@ -146,7 +145,7 @@ async def test_invalid_line_of_the_cleaner_process_fails_the_cleaning(line: byte
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), CorruptLog("f", 5, "zeros")])
-async def test_exception_during_a_segment_swap_stops_the_broker(
+async def test_exception_while_cleaned_segments_replace_old_segments_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with opened(tmp_path) as broker:
@@ -169,7 +168,9 @@ async def test_exception_during_a_segment_swap_stops_the_broker(
     assert again.size_bytes < log.size_bytes
 
 
-async def test_retention_deletes_no_segment_during_a_segment_exchange(tmp_path: Path) -> None:
+async def test_retention_deletes_no_segment_while_cleaned_segments_replace_old_segments(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1")
         write(log, random.Random(8), 100)
@@ -195,7 +196,9 @@ async def test_retention_deletes_no_segment_during_a_segment_exchange(tmp_path: 
         await worker.stop()
 
 
-async def test_cleaning_does_not_fail_when_retention_deletes_its_segment(tmp_path: Path) -> None:
+async def test_cleaning_does_not_fail_when_retention_has_deleted_a_segment_of_the_job(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1000000000")
         write(log, random.Random(9), 100)
@@ -216,7 +219,7 @@ async def test_cleaning_does_not_fail_when_retention_deletes_its_segment(tmp_pat
 
 
 async def test_failed_cleaning_of_the_offsets_topic_is_repeated_soon(tmp_path: Path) -> None:
-    """The offsets topic must stay small: the commits of 15 s can occupy a hundred megabytes."""
+    """The offsets topic must stay small: commits can add a hundred megabytes in 15 s."""
     with opened(tmp_path, log_cleaner_backoff_ms="15000") as broker:
         cleaning = broker.cleaning
         for name, first_ms in ((OFFSETS_TOPIC, OWNED_RETRY_MS), ("t", 15_000)):
@@ -227,7 +230,7 @@ async def test_failed_cleaning_of_the_offsets_topic_is_repeated_soon(tmp_path: P
             assert not cleaning._may_try(log)
 
 
-async def test_exception_of_a_cleaning_marks_its_partition_uncleanable(
+async def test_partition_is_uncleanable_after_its_cleaning_raised_an_exception(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as broker:

@@ -1,7 +1,5 @@
-"""Cleaning of compacted topics: the choice of the log, concurrent readers and failures.
-
-Each test uses the cleaner process of a broker.
-"""
+"""Cleaning of compacted topics: the choice of the next log, concurrent readers and failures. Each
+test uses the cleaner process of a broker."""
 
 from __future__ import annotations
 
@@ -132,7 +130,7 @@ async def test_cleaning_does_not_fail_when_its_topic_is_deleted(tmp_path: Path) 
         assert (broker.cleaning.failures, broker.cleaning.runs) == (0, 0)
 
 
-async def test_disk_failure_during_a_segment_exchange_stops_the_broker(
+async def test_disk_failure_while_cleaned_segments_replace_old_segments_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "t-0"
@@ -161,7 +159,7 @@ async def test_disk_failure_during_a_segment_exchange_stops_the_broker(
     assert not list(directory.glob("*.swap"))
 
 
-async def test_min_lag_delays_cleaning_and_max_lag_overrides_dirty_ratio(
+async def test_min_compaction_lag_delays_cleaning_and_max_lag_overrides_dirty_ratio(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -184,7 +182,7 @@ async def test_min_lag_delays_cleaning_and_max_lag_overrides_dirty_ratio(
 
 
 @pytest.mark.proves("transactions 30")
-async def test_cleaning_stops_at_an_open_transaction_and_is_not_repeated(
+async def test_cleaning_stops_at_an_open_transaction_and_runs_again_when_it_ends(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -212,10 +210,10 @@ async def test_cleaning_stops_at_an_open_transaction_and_is_not_repeated(
         await cleaning.stop()
 
 
-async def test_policy_compact_delete_cleans_the_log_and_deletes_old_segments(
+async def test_cleanup_policy_compact_delete_cleans_the_log_and_deletes_old_segments(
     tmp_path: Path,
 ) -> None:
-    """Retention deletes whole old segments; cleaning removes superseded records from the other
+    """Retention deletes whole old segments. Cleaning removes superseded records from the remaining
     segments."""
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_bytes="200000")

@@ -1,9 +1,8 @@
-"""The offsets topic stays small under continuous commits of a thousand keys, and keeps each live
-offset.
+"""The offsets topic stays small under continuous commits for a thousand partitions, and no live
+offset is lost.
 
-The size limit is that for 5,000,000 commits (`make soak`), which never wait for the cleaner. `make
-test` sends 500,000 commits in parallel with other tests. If the cleaner gets too little CPU time
-there, the commits wait.
+The long test (`make soak`) sends 5,000,000 commits and never waits for the cleaner. The short test
+(`make test`) sends 500,000 commits and waits if the cleaner gets too little CPU time.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ IN_FLIGHT = 4
 
 
 def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS) -> None:
-    """Sends OffsetCommit of a simple consumer. The caller must receive the response."""
+    """Sends OffsetCommit of a simple consumer without waiting for the response."""
     wire.send(
         "OffsetCommit",
         7,
@@ -59,13 +58,12 @@ def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS)
 
 
 def settled(wire: Wire) -> None:
-    """Receives the response to an OffsetCommit and checks that it has no error."""
+    """Receives the response to one OffsetCommit and checks that it has no error."""
     _, answer = wire.receive()
     assert {entry["error_code"] for entry in answer["topics"][0]["partitions"]} == {0}
 
 
 def committed(wire: Wire, group_id: str) -> list[int]:
-    """Returns all committed offsets of the group, ordered by partition."""
     answer: dict[str, Any] = {}
 
     def answered() -> bool:
@@ -86,8 +84,8 @@ def find_coordinator(wire: Wire) -> dict[str, Any]:
 
 
 def disk_bytes(directory: Path) -> int:
-    """Returns the size in bytes of all files of a partition, except files that are deleted during
-    the count."""
+    """Returns the total size in bytes of the files of a partition. Ignores files that are deleted
+    during the count."""
     total = 0
     for entry in os.scandir(directory):
         try:
@@ -98,11 +96,9 @@ def disk_bytes(directory: Path) -> int:
 
 
 def churn(broker: Broker, commits: int, cleaned_within_s: float) -> int:
-    """Sends at least ``commits`` commits in rounds, with short-lived groups between the rounds;
-    returns the number of rounds.
-
-    If the partition is too large, the commits wait up to ``cleaned_within_s`` for the cleaner.
-    """
+    """Sends at least ``commits`` commits in rounds, with short-lived groups between the rounds.
+    Returns the number of rounds. While the partition is too large, waits up to ``cleaned_within_s``
+    seconds for the cleaner."""
     directory = broker.partition_folder("__consumer_offsets", 0)
     with Wire(broker.port) as wire:
         assert create_topic(wire, "t", PARTITIONS)["error_code"] == 0

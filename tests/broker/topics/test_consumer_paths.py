@@ -1,5 +1,5 @@
-"""Offsets of OffsetCommit version 0 (those in ZooKeeper's consumer paths), which a standalone
-broker stores in a file."""
+"""OffsetCommit version 0 stores offsets in ZooKeeper's consumer paths in Kafka. A standalone Muster
+stores them in a file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.simulated_files import SimulatedFiles
 
 
 class Paths(FileConsumerPaths):
-    """The store of version 0 offsets, with a method that commits one offset."""
+    """The file store of version 0 offsets, with a method that commits one offset."""
 
     def commit(
         self, group_id: str, topic: str, partition: int, offset: int, flush_messages: int = LONG_MAX
     ) -> None:
-        """Writes one offset to the file and applies it."""
+        """Writes one offset to the file and adds it to the offsets in memory."""
         entries = [(group_id, topic, partition, offset)]
         self.write(entries, flush_messages)
         self.take(entries)
@@ -91,7 +91,7 @@ def simulated() -> SimulatedFiles:
 def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An earlier version rewrote the file only at the start, so the file grew without limit."""
+    """An earlier version rewrote the file only at start, so that the file grew without limit."""
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     fs = simulated()
     used = paths(Path(DATA), fs)
@@ -108,8 +108,8 @@ def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
 
 
 def test_offsets_file_with_long_ids_is_rewritten_by_its_size_in_bytes() -> None:
-    """An earlier version counted lines: with ids of 8 kB the file grew to 80 MB although it had one
-    live offset."""
+    """An earlier version counted lines. With ids of 8 kB, the file of one live offset grew to 80
+    MB."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     group_id, rewritten = "g" * 8_000, 0
@@ -164,8 +164,7 @@ def test_first_version_0_commit_survives_a_power_loss() -> None:
 
 @pytest.mark.parametrize("cut_fails", [False, True])
 def test_failed_write_leaves_no_torn_line_before_the_next_commit(cut_fails: bool) -> None:
-    """In an earlier version, a torn line before a later commit made the file unreadable, so that
-    the next start failed."""
+    """In an earlier version, a torn line in the middle of the file made the next start fail."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     used.commit("g", "t", 0, 1)

@@ -1,5 +1,5 @@
-"""The first FindCoordinator creates the coordinator topic; requests of other clients do not wait
-for the disk."""
+"""The first FindCoordinator creates the topic of the coordinator. Requests of other clients do not
+wait for the disk during the creation."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def find(wire: Wire, key_type: int, version: int = 4) -> dict[str, Any]:
 def block_directory_creation(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[threading.Event, Any]:
-    """Blocks the creation of partition directories; returns an event that ends the block, and the
-    list of blocked calls."""
+    """Blocks the creation of partition directories. Returns the event that ends the block, and a
+    list of the blocked calls."""
     gate, came = threading.Event(), []
     make = broker.logs.make
 
@@ -69,7 +69,7 @@ async def test_other_requests_are_served_while_a_coordinator_topic_is_created(
 
 
 @KEY_TYPES
-async def test_find_coordinator_retries_a_failed_creation_of_the_topic(
+async def test_next_find_coordinator_creates_the_topic_after_a_failed_creation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:

@@ -1,5 +1,5 @@
-"""The coordinator topics keep the settings without which retention would delete live records,
-whatever clients or the properties file set."""
+"""The coordinator topics keep their cleanup policy and retention, whatever clients or the
+properties file set. Otherwise retention would delete live records."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ WEEK_MS = 7 * 24 * 3_600_000
 
 
 def test_offsets_topic_stays_compacted_when_alter_configs_omits_policy(tmp_path: Path) -> None:
-    """AlterConfigs replaces all settings of a topic. In an earlier version, a request without the
-    policy set the default ``delete`` on the offsets topic."""
+    """AlterConfigs replaces all settings of a topic. In an earlier version, a request that omitted
+    the policy set it to the default ``delete``."""
 
     async def story() -> tuple[int, tuple[str, int]]:
         time = MockTime()
@@ -82,7 +82,7 @@ def test_cleanup_policy_of_coordinator_topics_must_be_compact(
 
 
 @TOPICS
-def test_coordinator_topics_are_compact_when_cleanup_policy_is_deleted(
+def test_coordinator_topics_stay_compact_when_setting_cleanup_policy_is_deleted(
     brokers: Brokers, name: str
 ) -> None:
     broker = brokers({**ONE_PARTITION, "log.cleanup.policy": "delete"})
@@ -147,7 +147,8 @@ def test_compact_policy_of_the_offsets_topic_is_restored_at_the_start(
 
 
 KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""The settings that ``__share_group_state`` keeps: its records add up, so it is not compacted."""
+"""The settings that ``__share_group_state`` keeps. Its policy is delete, because compaction would
+remove records that are still needed."""
 
 
 @pytest.mark.parametrize(

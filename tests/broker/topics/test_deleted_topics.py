@@ -1,5 +1,5 @@
-"""Deletion of topics on full or failing disks: a topic is deleted when its deletion mark is
-written, and two logs never share a file."""
+"""Deletion of topics on full or failing disks. A topic is deleted as soon as its deletion mark is
+written. Two logs never share a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ DATA = "/data"
 
 
 def delete(wire: Wire, *names: str) -> dict[str, int]:
-    """Sends DeleteTopics and returns the error codes by name."""
     answer = wire.call("DeleteTopics", 5, {"topic_names": list(names), "timeout_ms": 10_000})
     return {entry["name"]: entry["error_code"] for entry in answer["responses"]}
 
@@ -56,8 +55,8 @@ def make_with_records(wire: Wire, *names: str) -> None:
 
 
 async def test_topic_deletion_has_no_effect_when_its_mark_cannot_be_written() -> None:
-    """The producer continues, and the next write of the topic list does not complete the failed
-    deletion."""
+    """After the failed deletion the producer continues, and the next write of the topic list does
+    not delete the topic."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "t"))
@@ -99,7 +98,7 @@ async def test_failed_deletion_of_one_topic_does_not_affect_other_topics() -> No
 
 @pytest.mark.parametrize("restart", [False, True])
 async def test_topics_are_deleted_on_a_full_disk(restart: bool) -> None:
-    """The disk has no free byte, and the request deletes several topics."""
+    """The disk has no free byte, and one request deletes several topics."""
     fs = SimulatedFiles()
     names = [f"t{number}" for number in range(5)]
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -151,8 +150,8 @@ async def test_topic_and_broker_settings_can_be_altered_on_a_full_disk() -> None
 async def test_failed_removal_of_a_deleted_topics_files_is_repeated(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic is deleted immediately. A new topic can use its name when the directory has been
-    moved away."""
+    """A new topic can have the same name as soon as the directory of the deleted topic has been
+    renamed."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -259,7 +258,7 @@ async def test_failed_fsync_of_the_registry_directory_stops_the_broker() -> None
 # -- two logs never share a file
 
 
-async def test_create_topic_is_refused_when_its_directory_has_a_log() -> None:
+async def test_create_topic_is_refused_when_its_directory_has_an_unknown_log() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         theirs = f"{DATA}/t-1/00000000000000000042.log"
@@ -280,8 +279,7 @@ async def test_create_topic_is_refused_when_its_directory_has_a_log() -> None:
 async def test_failed_topic_creation_leaves_no_directories(
     removing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the directories cannot be removed, the broker retries the removal later, as after a topic
-    deletion."""
+    """If the broker cannot remove the directories at once, it removes them later."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -307,7 +305,7 @@ async def test_failed_topic_creation_leaves_no_directories(
 async def test_log_of_a_deleted_topic_is_not_probed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A probe would truncate the file, which another log may already write."""
+    """A probe truncates the file, but a new log may already write to the file."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -329,10 +327,10 @@ async def test_log_of_a_deleted_topic_is_not_probed(
         broker.logs.topics["t"] = entry
 
 
-async def test_recreated_topic_starts_at_offset_0_without_new_checkpoints(
+async def test_recreated_topic_starts_at_offset_0_when_broker_crashes_before_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A recovery point above the log end of the new log would make the next start fail."""
+    """With the recovery point of the deleted topic, the next start would report missing records."""
     fs = SimulatedFiles()
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -353,7 +351,7 @@ async def test_recreated_topic_starts_at_offset_0_without_new_checkpoints(
 
 async def test_broker_starts_after_a_kill_during_the_recreation_of_a_topic() -> None:
     """The broker removes the checkpoint entries of the old topic before it adds the new topic to
-    the list."""
+    the topic list."""
     fs = SimulatedFiles()
     killed: list[SimulatedFiles] = []
     async with serving(DATA, SETTINGS, fs=fs) as broker:

@@ -20,7 +20,8 @@ def files(data: Path) -> dict[str, bytes]:
 
 
 def entries(checkpoint: bytes) -> tuple[list[str], set[str]]:
-    """Returns the version line and the count line of a checkpoint, and the set of its entries."""
+    """Returns the first two lines of a checkpoint (version and count), and the set of its
+    entries."""
     lines = checkpoint.decode().splitlines(keepends=True)
     return lines[:2], set(lines[2:])
 

@@ -1,5 +1,5 @@
-"""The topic registry in the data directory: its content, crashes, and adoption of Kafka's
-directories."""
+"""The topic registry in the data directory: its files, crashes, and the adoption of directories
+that Kafka wrote."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_node_id_and_cluster_id_survive_a_restart() -> None:
     assert text == f"version=0\nbroker.id=7\ncluster.id={first.cluster_id}\n"
 
 
-def test_node_id_is_the_default_when_no_id_is_configured() -> None:
+def test_node_id_is_the_default_id_when_no_id_is_configured() -> None:
     assert opened(SimulatedFiles(), default_id=1).node_id == 1
 
 
@@ -96,7 +96,7 @@ def test_meta_properties_of_a_kraft_broker_are_kept() -> None:
     assert fs.written(f"{DATA}/meta.properties") == theirs
 
 
-def test_meta_properties_without_a_cluster_id_get_a_new_one() -> None:
+def test_meta_properties_without_a_cluster_id_get_a_new_cluster_id() -> None:
     fs = SimulatedFiles()
     fs.make_directory(DATA)
     write_whole(fs, f"{DATA}/meta.properties", b"version=0\nbroker.id=0\n")
@@ -142,7 +142,8 @@ def test_topic_with_an_unfinished_deletion_is_hidden_after_a_restart() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_stored_topic_survives_a_power_loss(seed: int) -> None:
-    """A topic exists when `store` has returned."""
+    """A topic is stored when `store` returns. A topic whose `store` failed may or may not exist
+    after the power loss."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     registry = opened(fs)
@@ -184,7 +185,7 @@ def test_reserved_producer_ids_survive_a_power_loss() -> None:
     assert (first, second) == (range(1000), range(1000, 2000))
 
 
-def test_reserved_producer_ids_are_above_those_of_an_adopted_log() -> None:
+def test_reserved_producer_ids_are_above_the_producer_ids_in_adopted_logs() -> None:
     registry = opened(SimulatedFiles())
 
     registry.raise_producer_ids(4500)
@@ -193,7 +194,8 @@ def test_reserved_producer_ids_are_above_those_of_an_adopted_log() -> None:
 
 
 def test_feature_epoch_increases_only_when_a_level_changes() -> None:
-    """Clients use the response with the highest features epoch that they have received."""
+    """Clients use the ApiVersions response with the highest features epoch that they have
+    received."""
     fs = SimulatedFiles()
     seen = []
     for level in (2, 2, 0, 2):
@@ -205,7 +207,7 @@ def test_feature_epoch_increases_only_when_a_level_changes() -> None:
     assert seen == [(1, 2), (1, 2), (2, 0), (3, 2)]
 
 
-def test_feature_level_is_finalized_although_its_write_fails() -> None:
+def test_feature_level_is_finalized_in_memory_although_its_write_fails() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")
@@ -221,7 +223,8 @@ def version_of(fs: SimulatedFiles) -> int:
 
 
 def test_older_muster_refuses_a_directory_while_consumer_groups_are_served() -> None:
-    """The older Muster knows versions 1 and 2 of the topic list, and its error names version 3."""
+    """The topic list then has version 3. An older Muster knows only versions 1 and 2, and its error
+    names the version."""
     fs = SimulatedFiles()
     registry = opened(fs)
     registry.finalize({"group.version": 0})
@@ -299,7 +302,7 @@ def test_directory_of_apache_kafka_is_adopted(tmp_path: Path) -> None:
     assert opened(OsFileSystem(), str(directory)).adopted == []
 
 
-def test_partitions_of_one_topic_with_two_ids_are_refused() -> None:
+def test_start_fails_when_partitions_of_one_topic_have_different_topic_ids() -> None:
     fs = SimulatedFiles()
     for partition, topic_id in ((0, b"a" * 16), (1, b"b" * 16)):
         directory = f"{DATA}/t-{partition}"

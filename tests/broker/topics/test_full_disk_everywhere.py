@@ -1,10 +1,10 @@
 """A disk that becomes full at any write loses no acknowledged operation.
 
-The test repeats the same operations of a broker in two chapters. In the n-th repetition the disk is
-full from the n-th write on, for a number of calls or until the end of the chapter. After a chapter
-the broker is stopped, killed, or killed after the disk had free space and the broker accepted
-writes again. In every repetition each acknowledged record is present, no deleted topic reappears,
-and a topic contains only its own records and offsets.
+The test runs the same two sequences of operations on a broker again and again. In repetition n, the
+disk becomes full at the n-th write, for a number of calls or until the end of the sequence. After
+each sequence the broker is stopped or killed. The kill comes either at once, or after the disk has
+free space and the broker has written again. After each restart every acknowledged record is
+present, no deleted topic reappears, and each topic contains only its own records and offsets.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ SETTINGS = {
 }
 DATA = "/data"
 FOR_HOW_MANY = (1, 3, 40, 1 << 30)
-"""The number of calls for which the disk is full. With the last value, the disk is full until the
-end of the chapter."""
+"""The number of calls for which the disk is full. The last value means until the end of the
+sequence of operations."""
 
 
 class End(Enum):
-    """The possible ends of a broker after a chapter."""
+    """The ways in which a broker ends after a sequence of operations."""
 
     STOPPED = "stopped"
     KILLED = "killed"
     KILLED_LATER = "killed later"
-    """The disk has free space before the kill, and the broker has written since then."""
+    """The disk gets free space, the broker writes, and then the broker is killed."""
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def second_chapter(life: Life, wire: Wire) -> None:
 
 
 async def upkeep(broker: Broker) -> None:
-    """Runs the periodic work of the broker: retention, checkpoints and overdue flushes."""
+    """Runs the periodic work of the broker: retention, checkpoints and due flushes."""
     for work in (broker.maintenance.run_retention, broker.maintenance.write_checkpoints):
         with suppress(OSError):  # the broker's task would log the error and retry
             await work()
@@ -108,8 +108,8 @@ async def upkeep(broker: Broker) -> None:
 
 @asynccontextmanager
 async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
-    """Yields a started broker. If the start fails because the disk is full, starts the broker again
-    with free space."""
+    """Yields a started broker. If the start fails because the disk is full, frees space and starts
+    the broker again."""
     running = serving(DATA, SETTINGS, fs=fs)
     try:
         broker = await running.__aenter__()
@@ -143,7 +143,8 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
 
 
 async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
-    """Runs both chapters with a disk that is full from call ``full_from`` on; returns the disk."""
+    """Runs both sequences of operations with a disk that becomes full at call number ``full_from``,
+    and returns the disk."""
     fs, life = FillingFiles(), Life()
     fs.full = range(full_from, full_from + full_calls)
     for chapter in (first_chapter, second_chapter):
@@ -161,8 +162,8 @@ async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
 
 
 async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
-    """Frees space on the disk; checks the acknowledged operations, and that the broker accepts
-    every write."""
+    """Frees space on the disk. Checks that acknowledged operations are present and that the broker
+    accepts writes."""
     await with_room(fs, broker)
     await broker.topics.ensure(OFFSETS_TOPIC)
     await asked(broker, lambda wire: life.check(wire, broker))
@@ -172,7 +173,6 @@ async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
 
 
 def write_everywhere(life: Life, wire: Wire) -> None:
-    """Writes one record and one commit for each topic; every write must succeed."""
     refused = life.refused
     for name in life.topics:
         life.produce(wire, name, 1)
@@ -181,12 +181,13 @@ def write_everywhere(life: Life, wire: Wire) -> None:
 
 
 async def how_many_calls() -> int:
-    """Returns the number of calls that need space when the disk is never full."""
+    """Returns the number of calls that need disk space if the disk is never full."""
     return (await live(1 << 40, 0, End.STOPPED)).asked
 
 
 async def test_full_disk_check_passes_when_the_disk_is_never_full() -> None:
-    """Without this test, a checker that always fails would appear to find each planted fault."""
+    """A check that always fails would seem to find each planted fault, so the check must pass
+    here."""
     assert await how_many_calls() > 100
 
 
@@ -196,7 +197,7 @@ ENDS = tuple(End)
 
 @pytest.mark.parametrize("sample", range(SAMPLES))
 async def test_acknowledged_operations_survive_a_full_disk_at_sampled_writes(sample: int) -> None:
-    """The soak test covers every write."""
+    """The soak test covers every write, not only a sample."""
     calls = await how_many_calls()
     full_from = (2 * sample + 1) * calls // (2 * SAMPLES)
     full_calls = FOR_HOW_MANY[sample % len(FOR_HOW_MANY)]
@@ -204,7 +205,7 @@ async def test_acknowledged_operations_survive_a_full_disk_at_sampled_writes(sam
 
 
 async def test_start_accepts_an_empty_file_of_version_0_offsets() -> None:
-    """The first version 0 commit creates the file but finds no space for its content."""
+    """The file is empty if the disk is full when the first version 0 commit creates the file."""
     fs, life = FillingFiles(), Life()
     async with started(fs) as broker:
         await asked(broker, lambda wire: life.create(wire, "kept"))

@@ -1,4 +1,5 @@
-"""The internal topics of streams groups are created once, and a failure is kept as a reason."""
+"""The broker creates the internal topics of streams groups once, and keeps the reason if a creation
+fails."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ LOG = InternalTopic("log", 2, -1, (("cleanup.policy", "compact"),))
 
 
 class Topics:
-    """Implements the parts of `TopicChanges` and `Registry` that create topics."""
+    """A fake of `TopicChanges` and `Registry` that creates topics in memory."""
 
     def __init__(self) -> None:
         self.created: list[tuple[str, int, dict[str, str], Sequence[Sequence[int]] | None]] = []
@@ -56,7 +57,7 @@ class Topics:
 
 
 class Creation:
-    """Internal topics whose background work runs when the test says so."""
+    """An `InternalTopics` whose background work runs only when the test calls `run`."""
 
     def __init__(self) -> None:
         self.topics = Topics()
@@ -69,7 +70,6 @@ class Creation:
         )
 
     def create(self, *topics: InternalTopic) -> None:
-        """Creates topics, and runs the work."""
         self.internal.create(topics)
         self.run()
 
@@ -84,13 +84,17 @@ def creation() -> Creation:
     return Creation()
 
 
-def test_missing_topic_is_created_with_its_partitions_and_settings(creation: Creation) -> None:
+def test_missing_internal_topic_is_created_with_its_partitions_and_settings(
+    creation: Creation,
+) -> None:
     creation.create(LOG)
     assert creation.topics.created == [("log", 2, {"cleanup.policy": "compact"}, [(1,), (1,)])]
     assert creation.internal.faults([LOG]) == {}
 
 
-def test_existing_or_pending_topic_is_not_created_again(creation: Creation) -> None:
+def test_internal_topic_that_exists_or_is_being_created_is_not_created_again(
+    creation: Creation,
+) -> None:
     creation.internal.create([LOG])
     creation.internal.create([LOG])
     assert len(creation.works) == 1
@@ -100,7 +104,9 @@ def test_existing_or_pending_topic_is_not_created_again(creation: Creation) -> N
     assert len(creation.topics.created) == 1
 
 
-def test_topic_that_another_request_creates_first_causes_no_fault(creation: Creation) -> None:
+def test_internal_topic_that_another_request_creates_first_causes_no_fault(
+    creation: Creation,
+) -> None:
     creation.internal.create([LOG])
     creation.topics.known["log"] = Topic("log", b"t" * 16, 2)
     creation.run()
@@ -117,7 +123,7 @@ def test_topic_that_another_request_creates_first_causes_no_fault(creation: Crea
         (InternalTopic("log", 10_001, 1), None, [], "at most 10000 partitions are created at once"),
     ],
 )
-def test_failed_creation_is_kept_as_a_reason_until_it_succeeds(
+def test_reason_of_a_failed_internal_topic_is_kept_until_its_creation_succeeds(
     creation: Creation,
     topic: InternalTopic,
     error: Exception | None,
@@ -133,12 +139,14 @@ def test_failed_creation_is_kept_as_a_reason_until_it_succeeds(
     assert len(creation.topics.created) == 1
 
 
-def test_failure_of_one_topic_does_not_prevent_the_next(creation: Creation) -> None:
+def test_failed_internal_topic_does_not_prevent_creation_of_the_next_topic(
+    creation: Creation,
+) -> None:
     creation.create(InternalTopic("bad", 2, 3), LOG)
     assert [name for name, *_ in creation.topics.created] == ["log"]
 
 
-def test_number_of_kept_reasons_is_bounded(
+def test_number_of_kept_reasons_for_failed_internal_topics_is_bounded(
     creation: Creation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(internal_topics, "_FAULTS_KEPT", 2)

@@ -1,5 +1,5 @@
-"""Muster opens a data directory of Apache Kafka that was stopped or killed, with every operation
-that Kafka acknowledged."""
+"""Muster opens a data directory of an Apache Kafka that was stopped or killed, and finds every
+record and offset that Kafka acknowledged."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DIRECTORIES = sorted(source.name for source in SOURCES.glob("kafka-*"))
 
 
 def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
-    """Starts a broker on a copy of a Kafka directory; returns the broker and the responses that
-    Kafka sent to its clients."""
+    """Starts a broker on a copy of a Kafka data directory. Returns the broker, and the responses
+    that Kafka had sent to its clients."""
     source = SOURCES / name
     with tarfile.open(source / "data.tar.xz") as archive:
         archive.extractall(folder, filter="data")
@@ -38,7 +38,8 @@ def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
 def opened(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Broker, dict[str, Any]]]:
-    """Yields a broker for all tests that only read, and Kafka's responses."""
+    """Yields a broker that all read-only tests share, and the responses that Kafka had sent to its
+    clients."""
     broker, expected = open_copy(request.param, tmp_path_factory.mktemp("kafka"))
     yield broker, expected
     broker.kill()
@@ -59,10 +60,8 @@ def described(wire: Wire, group_id: str) -> dict[str, Any]:
 def read_all(
     wire: Wire, topic: str, partition: int, version: int = 12, magics: set[int] | None = None
 ) -> list[tuple[int, bytes | None]]:
-    """Returns offset and value of every record of a partition, read by repeated fetches.
-
-    Adds the magic bytes of the batches to ``magics``.
-    """
+    """Reads a partition with repeated fetches. Returns offset and value of every record, and adds
+    the magic bytes of the batches to ``magics``."""
     found: list[tuple[int, bytes | None]] = []
     offset = list_offset(wire, topic, -2, partition=partition)["offset"]
     end = list_offset(wire, topic, -1, partition=partition)["offset"]
@@ -80,7 +79,7 @@ def read_all(
     return found
 
 
-def test_every_record_of_a_kafka_directory_is_read_by_old_and_new_fetch(
+def test_every_record_of_a_kafka_directory_is_read_by_old_and_new_fetch_versions(
     opened: tuple[Broker, dict[str, Any]],
 ) -> None:
     broker, expected = opened
@@ -99,7 +98,7 @@ def test_every_record_of_a_kafka_directory_is_read_by_old_and_new_fetch(
                         assert found[offset] == sent, (topic, partition, offset, version)
 
 
-def test_every_offset_that_kafka_acknowledged_is_fetched(
+def test_every_committed_offset_that_kafka_acknowledged_is_fetched(
     opened: tuple[Broker, dict[str, Any]],
 ) -> None:
     broker, expected = opened
@@ -146,7 +145,9 @@ def test_topic_ids_are_read_from_the_partition_metadata_of_kafka(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_produce_continues_at_the_end_of_kafkas_log(tmp_path: Path, name: str) -> None:
+def test_first_produced_record_follows_the_last_record_of_kafkas_log(
+    tmp_path: Path, name: str
+) -> None:
     broker, _ = open_copy(name, tmp_path)
     try:
         with Wire(broker.port) as wire:

@@ -1,5 +1,5 @@
-"""Muster opens a data directory of Apache Kafka that was killed during transactions, and continues
-the transactions."""
+"""Muster opens the data directory of an Apache Kafka that was killed during transactions, and
+continues these transactions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def settled(broker: Broker) -> None:
 
 
 def read_committed(wire: Wire, partition: int) -> list[str]:
-    """Returns the values that a read_committed consumer reads."""
+    """Returns the values that a consumer with isolation level read_committed reads."""
     answer = fetch(wire, "orders", partition=partition, isolation_level=1)
     aborted = {
         (each["producer_id"], each["first_offset"]) for each in answer["aborted_transactions"]
@@ -76,7 +76,9 @@ async def committed_by(broker: Broker, partition: int) -> list[str]:
     return await asked(broker, lambda wire: read_committed(wire, partition))
 
 
-async def test_start_completes_prepared_and_keeps_open_transactions_of_kafka(kafkas: Path) -> None:
+async def test_start_completes_prepared_transactions_of_kafka_and_keeps_open_transactions(
+    kafkas: Path,
+) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         assert {name: state_now(broker, name) for name in IDS} == {
@@ -136,7 +138,7 @@ async def test_producer_ids_that_kafka_assigned_are_not_assigned_again(kafkas: P
 
 @pytest.mark.proves("transactions 24")
 async def test_open_transaction_of_kafka_is_aborted_at_its_timeout(kafkas: Path) -> None:
-    """No broker ran between the kill of Kafka and the timeout."""
+    """The timeout expires while no broker runs. Muster aborts the transaction after its start."""
     time = time_after(TIMEOUT_MS // 1000 + 60)
     async with serving(kafkas, time=time) as broker:
         await eventually("the load", lambda: not broker.loading)
@@ -154,7 +156,9 @@ async def test_open_transaction_of_kafka_is_aborted_at_its_timeout(kafkas: Path)
         assert late.error_code == 90, "the zombie is fenced"
 
 
-async def test_init_of_kafkas_transactional_id_returns_the_next_epoch(kafkas: Path) -> None:
+async def test_init_producer_id_for_a_transactional_id_of_kafka_returns_the_next_epoch(
+    kafkas: Path,
+) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         fresh = await initialised(broker, "prepared-commit")

@@ -1,4 +1,5 @@
-"""The files of the log manager after a deletion, a failed close, and damage."""
+"""The files of the log manager after a topic deletion, after a failed close of a log, and after
+damage."""
 
 from __future__ import annotations
 

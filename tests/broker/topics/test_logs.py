@@ -1,5 +1,5 @@
-"""The log manager opens the logs of its topics in any number of threads, and refuses logs of other
-topics."""
+"""The log manager opens the logs of its topics in any number of threads, and refuses a log with
+another topic id."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_clean_shutdown_marker_applies_only_to_the_next_start(tmp_path: Path) ->
     assert (logs.was_clean, crashed.was_clean, next_start.was_clean) == (False, True, False)
 
 
-def test_directory_with_another_topic_id_is_refused(tmp_path: Path) -> None:
+def test_partition_directory_with_another_topic_id_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "partition.metadata").write_bytes(partition_metadata(b"2" * 16))
 
@@ -122,7 +122,9 @@ def names(broker: Broker) -> list[str]:
     return sorted(path.name for path in Path(broker.directory).iterdir() if path.is_dir())
 
 
-async def test_topic_is_not_created_when_a_partition_directory_fails(tmp_path: Path) -> None:
+async def test_topic_is_not_created_when_a_partition_directory_cannot_be_created(
+    tmp_path: Path,
+) -> None:
     fs = FullFiles()
     async with serving(tmp_path, fs=fs) as broker:
         fs.refused = "t-2"
@@ -139,7 +141,9 @@ async def test_topic_is_not_created_when_a_partition_directory_fails(tmp_path: P
         assert len(topic["partitions"]) == 2
 
 
-async def test_failed_create_partitions_adds_no_partition(tmp_path: Path) -> None:
+async def test_create_partitions_adds_no_partition_when_a_directory_cannot_be_created(
+    tmp_path: Path,
+) -> None:
     fs = FullFiles()
     async with serving(tmp_path, fs=fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))

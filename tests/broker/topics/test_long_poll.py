@@ -1,5 +1,5 @@
 """Long polls: an append wakes each waiting fetch once per turn, and removed long polls leave no
-entries."""
+index entries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from tests.broker.serving import eventually
 
 
 class Woken:
-    """A waiter for partitions that records each wake and removes its long poll at the first
-    wake."""
+    """A long poll that records each wake, and that removes itself at its first wake."""
 
     def __init__(self, polls: LongPolls, *partitions: tuple[str, int], **fields: int) -> None:
         self.calls: list[bool] = []

@@ -1,4 +1,4 @@
-"""Retention, checkpoints and flushes of a topic, on working and failing disks."""
+"""Retention, checkpoints and flushes of topics, on working and on failing disks."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ async def test_retention_ms_deletes_old_segments_and_their_files(tmp_path: Path)
         assert names == ["00000000000000000002.log"]
 
 
-async def test_retention_ms_keeps_segments_after_a_future_timestamp(
+async def test_retention_ms_keeps_old_segments_after_a_segment_with_future_timestamp(
     tmp_path: Path,
 ) -> None:
-    """As in Kafka, the age of a segment is the age of its newest record, and segments are deleted
-    from the oldest segment on."""
+    """As in Kafka, retention deletes segments in order and stops at the first segment whose newest
+    record is not old."""
     time, year_ms = MockTime(), 365 * 24 * HOUR_MS
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
@@ -76,7 +76,7 @@ async def test_retention_ms_keeps_segments_after_a_future_timestamp(
         assert await starts_at() == 4
 
 
-async def test_retention_bytes_deletes_a_record_with_a_future_timestamp(tmp_path: Path) -> None:
+async def test_retention_bytes_deletes_segments_with_future_timestamps(tmp_path: Path) -> None:
     time = MockTime()
     configs = {"retention.bytes": "100", "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
@@ -142,7 +142,7 @@ async def test_records_older_than_flush_ms_are_flushed(tmp_path: Path) -> None:
         await eventually("the flush", lambda: log.recovery_point == 1)
 
 
-async def test_broker_flushes_records_after_flush_ms_of_the_topic(tmp_path: Path) -> None:
+async def test_broker_flushes_records_after_flush_ms_of_their_topic(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         configs = {"flush.ms": "20"}
         await asked(broker, lambda wire: create_topic(wire, "t", configs=configs))
@@ -153,7 +153,8 @@ async def test_broker_flushes_records_after_flush_ms_of_the_topic(tmp_path: Path
 
 
 async def test_produce_waits_for_the_flush_with_flush_messages_1(tmp_path: Path) -> None:
-    """Other topics do not wait. Records that are appended during a flush share the next flush."""
+    """A Produce to another topic does not wait. Records that are appended during a flush share the
+    next flush."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}, fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), create_topic(wire, "u")))
@@ -194,7 +195,7 @@ async def test_failed_flush_stops_the_broker(tmp_path: Path) -> None:
 
 
 class FullFile(OsFile):
-    """A file whose writes fail if ``full`` is set."""
+    """A file whose writes fail while ``full`` is set."""
 
     full = False
 
@@ -241,7 +242,7 @@ async def test_produce_is_refused_while_the_disk_is_full(tmp_path: Path) -> None
         assert broker.health()["state"] == "ready"
 
 
-async def test_stop_on_a_full_disk_does_not_log_that_writes_succeed(
+async def test_stop_on_a_full_disk_does_not_log_that_writes_succeed_again(
     tmp_path: Path,
 ) -> None:
     fs = FullFiles("t")
@@ -257,18 +258,18 @@ async def test_stop_on_a_full_disk_does_not_log_that_writes_succeed(
 
 
 class LacksOnce(PartitionLog):
-    """A log whose next flush raises MemoryError."""
+    """A log whose next flush raises MemoryError. Later flushes succeed."""
 
     def flush(self) -> int:
         self.__class__ = PartitionLog
         raise MemoryError
 
 
-async def test_flush_that_lacks_memory_fails_only_its_produce(
+async def test_memory_error_of_a_flush_fails_only_the_produce_that_waits_for_it(
     tmp_path: Path,
 ) -> None:
-    """In an earlier version, such a Produce request got no response, and all later requests waited
-    for it."""
+    """In an earlier version, the Produce request got no response, and all later requests waited for
+    it."""
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -282,7 +283,7 @@ async def test_flush_that_lacks_memory_fails_only_its_produce(
         assert broker.health()["state"] == "ready"
 
 
-async def test_flush_that_lacks_memory_fails_only_its_commit(
+async def test_memory_error_of_a_flush_fails_only_the_commit_that_waits_for_it(
     tmp_path: Path,
 ) -> None:
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
@@ -349,7 +350,7 @@ async def test_idle_producers_expire_at_the_check_interval(tmp_path: Path) -> No
         assert log.producers.get(8) is not None, "its transaction is open"
 
 
-async def test_longest_idle_producers_of_the_largest_partition_are_removed(
+async def test_longest_idle_producers_are_removed_from_the_partition_with_most_producers(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, {"producer.ids.remembered.max": "60"}) as broker:
@@ -377,7 +378,9 @@ async def test_longest_idle_producers_of_the_largest_partition_are_removed(
         ]
 
 
-async def test_snapshot_of_many_producers_is_written_after_a_roll(tmp_path: Path) -> None:
+async def test_producer_snapshot_of_many_producers_is_written_after_a_segment_roll(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -395,7 +398,7 @@ async def test_snapshot_of_many_producers_is_written_after_a_roll(tmp_path: Path
         assert path.stat().st_size == 10 + 46 * count
 
 
-async def test_failed_snapshot_of_many_producers_is_logged(tmp_path: Path) -> None:
+async def test_failed_producer_snapshot_of_many_producers_is_logged(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -414,7 +417,7 @@ async def test_failed_snapshot_of_many_producers_is_logged(tmp_path: Path) -> No
         assert [line["partition"] for line in said] == ["t-0"]
 
 
-def test_level_returns_the_largest_limit_that_keeps_the_total_in_bounds() -> None:
+def test_function_level_returns_the_largest_limit_per_value_that_keeps_the_sum_in_bounds() -> None:
     assert level([5, 1, 9], 10) == 4
     assert level([5, 1, 9], 11) == 5
     assert level([5, 1, 9], 15) == 9

@@ -1,5 +1,5 @@
-"""At the start, the broker reports missing files of the data directory and does not treat them as
-empty."""
+"""At start, the broker reports files that are missing in the data directory, and does not treat
+them as empty."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CHECKPOINTS = [name for name in VOUCHED_FOR if name.endswith("checkpoint")]
 
 
 def fill(wire: Wire) -> None:
-    """Commits offsets of many groups, and creates a topic with records, a version 0 offset, and a
-    dynamic broker setting."""
+    """Commits offsets of many groups with OffsetCommit, and one with version 0. Creates a topic
+    with records, and sets a dynamic broker setting."""
     for number, group in enumerate(GROUPS):
         assert commit(wire, group, 42 + number) == 0
     create_topic(wire, "orders", partitions=3)
@@ -44,8 +44,8 @@ def fill(wire: Wire) -> None:
 
 
 def filled(folder: Path, stopped: bool) -> Path:
-    """Returns the data directory of a broker that was stopped, or that was killed after it wrote
-    its checkpoints."""
+    """Returns the data directory of a broker that was stopped. If ``stopped`` is false, the broker
+    was killed after it wrote checkpoints."""
 
     async def story() -> None:
         async with serving(folder / "first", TEN) as broker:
@@ -68,7 +68,7 @@ def data(original: Path, tmp_path: Path) -> Path:
 
 
 def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
-    """Starts a broker and requires that it fails; returns the error message."""
+    """Starts a broker, checks that the start fails, and returns the error message."""
 
     async def start() -> None:
         async with serving(data, settings):
@@ -80,8 +80,8 @@ def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
 
 
 def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
-    """Returns the committed offsets of these groups; a second start without the settings must
-    return the same offsets."""
+    """Starts a broker and returns the committed offsets of the groups. Checks that a second start
+    without ``settings`` returns the same offsets."""
 
     async def story() -> list[int]:
         async with serving(data, settings) as broker:
@@ -96,8 +96,8 @@ def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
 
 
 def partition_of(data: Path, group: str) -> Path:
-    """Returns the directory of the partition that stores the offsets of the group; the offsets
-    topic has ten partitions."""
+    """Returns the directory of the offsets partition that stores the group. The offsets topic has
+    ten partitions."""
     from offsets.partitioner import partition_for
 
     return data / f"__consumer_offsets-{partition_for(group, 10)}"
@@ -114,7 +114,7 @@ def test_start_fails_with_the_name_of_a_missing_partition_directory(data: Path) 
     assert answers(data, {"log.recovery.missing": gone.name}, "g3") == [-1]
 
 
-def test_offsets_are_complete_after_a_partition_directory_is_restored(data: Path) -> None:
+def test_offsets_are_complete_after_a_missing_partition_directory_is_restored(data: Path) -> None:
     gone = partition_of(data, "g3")
     shutil.move(gone, data.parent / "aside")
     refusal(data)
@@ -135,7 +135,7 @@ def test_start_fails_with_the_names_of_missing_segments(data: Path) -> None:
     assert answers(data, {"log.recovery.missing": "__consumer_offsets-*"}, "g3") == [-1]
 
 
-def test_recreated_log_of_a_lost_partition_starts_at_its_checkpoint(data: Path) -> None:
+def test_recreated_log_of_a_missing_partition_starts_at_its_checkpointed_offset(data: Path) -> None:
     shutil.rmtree(data / "orders-1")
 
     async def story() -> tuple[int, int]:
@@ -197,8 +197,8 @@ def test_topic_list_of_another_cluster_is_refused(data: Path) -> None:
 
 
 def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
-    """The topic is in the topic list before its directories are created, and no checkpoint contains
-    its logs."""
+    """The kill comes after the topic was added to the topic list, and before its directories and
+    checkpoints were written."""
     path = data / "topics.json"
     image: dict[str, Any] = json.loads(path.read_text())
     topic_id = uuid_text(b"n" * 16)
@@ -210,8 +210,8 @@ def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
 
 
 def test_missing_log_is_noticed_before_the_first_periodic_checkpoint(tmp_path: Path) -> None:
-    """Checkpoints are written every minute. An earlier version recreated a missing topic that was
-    newer than the checkpoints."""
+    """Checkpoints are written every minute. If a topic was newer than the checkpoints and its log
+    was missing, an earlier version created an empty log."""
 
     async def story() -> None:
         async with serving(tmp_path / "first", TEN) as broker:
@@ -231,8 +231,8 @@ def test_missing_log_is_noticed_before_the_first_periodic_checkpoint(tmp_path: P
 
 
 def foreign(data: Path) -> Path:
-    """Removes the files that only Muster writes, so that the directory looks like that of Apache
-    Kafka."""
+    """Removes the files that only Muster writes, so that Apache Kafka seems to have written the
+    directory. Returns ``data``."""
     for name in ("topics.json", "configs.json", "topics.json.spare", "consumers.offsets"):
         (data / name).unlink(missing_ok=True)
     for image in data.glob("*/groups.image"):
@@ -258,8 +258,8 @@ def test_complete_directory_of_another_broker_is_adopted(data: Path) -> None:
 def test_start_fails_when_an_adopted_directory_lacks_a_partition(
     data: Path, gone: str, why: str
 ) -> None:
-    """An earlier version derived the partition count from the directories: with nine of ten
-    partitions, every group read offset -1."""
+    """An earlier version derived the number of partitions from the directories. With nine of ten
+    partitions, every group seemed to have no offsets."""
     for folder in foreign(data).glob(gone):
         shutil.rmtree(folder)
 
@@ -272,11 +272,11 @@ def test_start_fails_when_an_adopted_directory_lacks_a_partition(
 
 
 @pytest.mark.parametrize("with_snapshots", [False, True])
-def test_groups_do_not_load_when_a_partition_of_the_topic_is_missing(
+def test_groups_do_not_load_when_a_partition_of_the_offsets_topic_is_missing(
     data: Path, with_snapshots: bool
 ) -> None:
-    """Nine of ten partitions are present, without checkpoints. The partition numbers of the groups
-    in them show that there were ten partitions."""
+    """Nine of ten partitions of the offsets topic are present, without checkpoints. The partition
+    in which each group is stored shows that there were ten."""
     images = {path: path.read_bytes() for path in data.glob("*/groups.image")}
     foreign(data)
     shutil.rmtree(data / "__consumer_offsets-9")

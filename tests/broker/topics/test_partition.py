@@ -1,8 +1,5 @@
-"""The records of a partition that are visible to readers, and the flush at the opening of a
-partition.
-
-If records must be flushed, readers see only flushed records.
-"""
+"""Which records of a partition readers see, and the flush when a partition is opened. If flush
+settings require a flush, readers see only flushed records."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 def not_now(work: Coroutine[Any, Any, None], name: str) -> Any:
-    """Replaces the start of a task, which does not run; the test flushes the log itself."""
+    """Discards a task instead of starting it. The test flushes the log itself."""
     work.close()
 
 
@@ -42,7 +39,7 @@ def flushed(partition: Partition) -> None:
 
 
 def read(partition: Partition, offset: int = 0) -> bytes:
-    """Returns the bytes that a Fetch from this offset returns."""
+    """Returns the bytes that a Fetch from ``offset`` returns."""
     return partition.log.read(offset, 1000, max_offset=partition.high_watermark).data
 
 
@@ -65,7 +62,7 @@ def test_record_that_needs_a_flush_is_visible_after_the_flush() -> None:
     assert ends(partition) == (1, 1), "there is no more"
 
 
-def test_records_are_visible_at_once_until_a_flush_is_due() -> None:
+def test_records_are_visible_at_once_while_no_flush_is_due() -> None:
     partition = opened(SimulatedFiles(), flush_messages=3)
     append(partition, b"0", b"1")
     assert ends(partition) == (2, 2)
@@ -75,7 +72,7 @@ def test_records_are_visible_at_once_until_a_flush_is_due() -> None:
     assert ends(partition) == (4, 4)
 
 
-def test_record_is_visible_at_once_when_fewer_than_flush_messages_wait() -> None:
+def test_record_is_visible_at_once_when_unflushed_records_are_below_flush_messages() -> None:
     partition = opened(SimulatedFiles(), flush_messages=3)
     append(partition, b"0", b"1", b"2")
     partition.log.flush()
@@ -83,7 +80,7 @@ def test_record_is_visible_at_once_when_fewer_than_flush_messages_wait() -> None
     assert ends(partition) == (4, 4), "one record above the recovery point"
 
 
-def test_visible_records_stay_visible_when_flush_messages_is_set_later() -> None:
+def test_visible_unflushed_records_stay_visible_when_flush_messages_is_set() -> None:
     partition = opened(SimulatedFiles())
     append(partition, b"0", b"1")
     partition.log.config = dataclasses.replace(partition.log.config, flush_messages=1)
@@ -181,7 +178,7 @@ def test_offset_lookups_find_only_stable_records(
     assert look(partition) == after
 
 
-def test_unstable_open_transaction_does_not_lower_the_last_stable_offset() -> None:
+def test_transaction_with_only_unflushed_records_does_not_lower_last_stable_offset() -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
     append(partition, b"0")
     flushed(partition)
@@ -196,7 +193,7 @@ def test_unstable_open_transaction_does_not_lower_the_last_stable_offset() -> No
 
 @pytest.mark.parametrize("stable", range(1, 41))
 def test_max_timestamp_lookup_below_an_offset_equals_a_linear_search(stable: int) -> None:
-    """The timestamps rise and fall over several segments and time index entries."""
+    """The timestamps rise and fall over several segments and entries of the time index."""
     fs = SimulatedFiles()
     partition = opened(fs, segment_bytes=700, index_interval_bytes=100)
     times = [NOW_MS + (offset * 37) % 29 for offset in range(40)]

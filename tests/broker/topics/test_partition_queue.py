@@ -1,7 +1,5 @@
-"""Requests that wait for stable records get one reply each, in order, whatever the disk does.
-
-The disk blocks and the clock advances only when the test requires it.
-"""
+"""Each request that waits for stable records gets one reply, in order of the offsets, also when the
+disk blocks or fails. The test controls the disk and the clock."""
 
 from __future__ import annotations
 
@@ -27,19 +25,19 @@ Result = TypeVar("Result")
 
 
 class StandingTimer(asyncio.TimerHandle):
-    """A timer outside an event loop, which `StandingTime.ring` runs."""
+    """A timer without an event loop. `StandingTime.ring` runs its callback."""
 
     def cancel(self) -> None:
         asyncio.Handle.cancel(self)
 
 
 class StandingTime(MockTime):
-    """A `Time` whose timers, sleeps and threads proceed only when the test allows it."""
+    """A `Time` whose timers, sleeps and threads continue only when the test calls a method."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disk = asyncio.Event()
-        """Set when work in threads may run."""
+        """While this event is set, work in threads runs. Otherwise the work waits."""
         self.disk.set()
         self.timers: list[asyncio.TimerHandle] = []
         self.slept_ms: list[int] = []
@@ -64,13 +62,12 @@ class StandingTime(MockTime):
         return work(*args)
 
     async def wake(self) -> None:
-        """Ends the pending sleep."""
         assert self._waiter is not None
         self._waiter.reschedule(asyncio.get_running_loop().time())
         await settled()
 
     def ring(self) -> None:
-        """Runs the timers that are due according to the mock clock."""
+        """Runs the timers whose deadlines the mock clock has reached."""
         due = [timer for timer in self.timers if timer.when() <= self.mono_ms]
         self.timers = [timer for timer in self.timers if timer not in due]
         for timer in due:
@@ -79,13 +76,14 @@ class StandingTime(MockTime):
 
 
 async def settled() -> None:
-    """Runs the event loop until every task waits."""
+    """Runs the event loop until no task can continue."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class House:
-    """One partition with a simulated disk, a mock clock and recorded replies."""
+    """One partition with a simulated disk, a mock clock, and a list of the replies in their
+    order."""
 
     def __init__(self, **settings: Any) -> None:
         self.fs = SimulatedFiles()
@@ -98,14 +96,13 @@ class House:
         self.answers: list[tuple[str, object]] = []
 
     def append(self, count: int = 1) -> int:
-        """Appends ``count`` records and returns the log end offset."""
         for _ in range(count):
             self.partition.append(batch(0, b"v"), NOW_MS)
         return self.partition.log.log_end_offset
 
     def wait(self, offset: int, *names: str, **deadline: int) -> None:
-        """Registers a request that waits until ``offset`` is stable, with a ticket for each name;
-        the reply is 0."""
+        """Registers a request that waits until ``offset`` is stable. The request has a ticket for
+        each name. The tickets record the reply 0."""
         replies = [(Named(self, name), 0) for name in names]
         self.partition.when_stable(offset, replies, lambda _, error: type(error), **deadline)
 
@@ -129,7 +126,7 @@ class Named:
             raise RuntimeError("a bug")
 
 
-async def test_replies_are_sent_in_offset_order_and_once_per_request() -> None:
+async def test_replies_to_waiting_requests_are_sent_once_and_in_offset_order() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     first = house.append()
@@ -150,7 +147,7 @@ async def test_replies_are_sent_in_offset_order_and_once_per_request() -> None:
     assert house.answers[3:] == [("not appended", 0)]
 
 
-async def test_request_for_a_stable_offset_is_answered_in_the_next_iteration() -> None:
+async def test_request_for_a_stable_offset_is_answered_in_the_next_loop_iteration() -> None:
     house = House()
     house.wait(house.append(), "a")
     assert house.answers == []
@@ -186,7 +183,7 @@ async def test_waiting_request_fails_once_at_its_deadline() -> None:
     assert house.answers[2:] == [("patient", 0)]
 
 
-async def test_request_for_an_offset_that_is_not_appended_fails_at_its_deadline() -> None:
+async def test_request_for_an_offset_above_the_log_end_fails_at_its_deadline() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(1, "a", deadline_ms=house.time.mono_ms + 100)
@@ -196,7 +193,7 @@ async def test_request_for_an_offset_that_is_not_appended_fails_at_its_deadline(
     assert house.answers == [("a", StableTooLate)]
 
 
-async def test_failed_append_fails_only_requests_for_unwritten_offsets() -> None:
+async def test_failed_append_fails_only_requests_that_wait_for_unwritten_offsets() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(1, "written")
@@ -219,7 +216,8 @@ async def test_failed_append_fails_only_requests_for_unwritten_offsets() -> None
 
 
 class FailureRecorder:
-    """The owner of a log. When it is notified of a failure, it records the number of replies."""
+    """The owner of a log. When it is notified of a failure of the log, it records how many replies
+    were sent before."""
 
     def __init__(self, said: list[int], answers: list[Any]) -> None:
         self._said = said
@@ -232,7 +230,9 @@ class FailureRecorder:
         raise AssertionError("it is alone")
 
 
-async def test_failed_flush_fails_all_requests_then_notifies_the_owner() -> None:
+async def test_failed_flush_fails_waiting_requests_before_the_owner_of_the_log_is_notified() -> (
+    None
+):
     house = House(flush_messages=1)
     said: list[int] = []
     house.partition.owner = FailureRecorder(said, house.answers)
@@ -249,7 +249,7 @@ async def test_failed_flush_fails_all_requests_then_notifies_the_owner() -> None
     assert house.partition.high_watermark == 0
 
 
-async def test_waiting_requests_share_a_flush_and_later_ones_use_the_next() -> None:
+async def test_requests_that_wait_share_a_flush_and_later_requests_share_the_next_flush() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     before = house.fsyncs()

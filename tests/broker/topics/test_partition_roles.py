@@ -1,5 +1,5 @@
-"""The roles of a replica in a cluster: the requests that it serves, the condition for stable
-records, and role changes."""
+"""The roles of a replica in a cluster: which requests it serves in each role, when records are
+stable, and role changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 class House:
-    """A replica on broker 1 with a mock clock, recorded ISR changes and recorded replies."""
+    """A replica on broker 1 with a mock clock. Its ISR changes and its replies are recorded."""
 
     def __init__(self, high_watermark: int = 0, rules: Rules | None = None, **settings: Any):
         self.fs = SimulatedFiles()
@@ -51,13 +51,12 @@ class House:
         )
 
     def append(self, count: int = 1) -> int:
-        """Appends ``count`` records as the leader and returns the log end offset."""
         for _ in range(count):
             self.replica.append(batch(0, b"v"), NOW_MS)
         return self.log.log_end_offset
 
     def take(self, *batches: bytes, high_watermark: int = 0, start: int = 0) -> None:
-        """Appends batches that a leader returned to this follower."""
+        """Appends batches as a follower that has fetched them from the leader."""
         self.replica.append_replicated(b"".join(batches), high_watermark, start)
 
     def produce(self, name: str, acks: int = -1, timeout_ms: int = 1000) -> None:
@@ -74,7 +73,8 @@ class House:
             self.answers.append((name, "kept"))
 
     def wait(self, name: str, to_end: bool = False, committed: bool = False) -> None:
-        """Registers a Fetch that waits for new records of the partition."""
+        """Registers a waiting fetch. ``to_end`` and ``committed`` choose the offset that must
+        advance."""
         woken = lambda due: self.answers.append((name, "woken"))  # noqa: E731
         deadline_ms = self.time.mono_ms + 10_000
         waiter = Waiter([("t", 0)], deadline_ms, 1, woken, committed, to_end)
@@ -103,7 +103,7 @@ class Named:
         (6, UNKNOWN_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, 6, 56, UNKNOWN_LEADER_EPOCH),
     ],
 )
-async def test_serving_error_depends_on_role_and_epoch(
+async def test_error_code_of_a_request_depends_on_replica_role_and_leader_epoch(
     asked: int, leader: int, follower: int, unassigned: int, offline: int, alone: int
 ) -> None:
     replica = House().replica
@@ -165,7 +165,7 @@ async def test_replicated_append_is_refused_unless_the_replica_follows() -> None
 
 
 @pytest.mark.proves("clusters 5")
-async def test_new_leader_stores_its_epoch_before_its_first_batch() -> None:
+async def test_new_leader_stores_its_leader_epoch_before_its_first_batch() -> None:
     house = House()
     house.replica.follow(state(leader=2, leader_epoch=3))
     house.take(batch(0, b"a", leader_epoch=3), batch(1, b"b", leader_epoch=3))
@@ -186,7 +186,7 @@ async def test_appended_batch_has_the_controllers_leader_epoch() -> None:
     assert header.partition_leader_epoch == 9
 
 
-async def test_record_is_stable_when_all_in_sync_replicas_have_it() -> None:
+async def test_record_is_stable_when_all_in_sync_replicas_have_the_record() -> None:
     house = House()
     house.replica.lead(state())
     house.produce("a")
@@ -278,7 +278,7 @@ async def test_new_waiting_request_is_refused_after_the_loss_of_leadership() -> 
     assert house.answers == [("late", NotLeader)]
 
 
-async def test_waiting_produce_continues_when_the_leader_is_reelected() -> None:
+async def test_waiting_produce_continues_when_the_same_leader_is_elected_again() -> None:
     house = House()
     assert house.replica.lead(state())
     house.produce("all")
@@ -311,7 +311,7 @@ async def test_high_watermark_is_the_log_end_when_only_the_leader_is_in_sync() -
     assert house.replica.high_watermark == 2
 
 
-async def test_isr_change_is_requested_once_and_applied_after_its_write() -> None:
+async def test_isr_change_is_requested_once_and_applied_after_zookeeper_stores_it() -> None:
     house = House(rules=Rules(lag_time_max_ms=100))
     house.replica.lead(state())
     house.append()
@@ -328,7 +328,7 @@ async def test_isr_change_is_requested_once_and_applied_after_its_write() -> Non
     assert house.replica.high_watermark == 1
 
 
-async def test_stable_offset_of_a_new_leader_is_unknown_until_followers_fetch() -> None:
+async def test_stable_offset_of_a_new_leader_is_unknown_until_its_followers_fetch() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -365,7 +365,7 @@ async def test_high_watermark_of_a_follower_is_at_most_its_log_end_offset() -> N
     assert house.replica.high_watermark == 0
 
 
-async def test_log_start_offset_of_a_follower_follows_the_leaders() -> None:
+async def test_follower_adopts_the_log_start_offset_of_the_leader() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5, start=3)
@@ -383,7 +383,8 @@ async def test_truncation_lowers_the_high_watermark() -> None:
 
 
 async def test_recovery_point_is_lowered_before_a_truncation() -> None:
-    """Otherwise the start after a crash would report the truncated records as missing."""
+    """With the old recovery point, a start after a crash would report the truncated records as
+    missing."""
     house = House()
     house.replica = replica_for(house.log, time=house.time, lower=lambda *what: asked.append(what))
     asked: list[Any] = []
@@ -433,7 +434,8 @@ async def test_first_uncleanable_offset_is_the_high_watermark() -> None:
 
 
 async def test_truncation_removes_a_leader_epoch_that_has_no_batches() -> None:
-    """Otherwise the follower would request the end of this epoch from the leader forever."""
+    """Without the removal, the follower would request the end of this epoch from the leader
+    forever."""
     house = House()
     house.replica.lead(state(leader_epoch=4))
     house.replica.follow(state(leader=2, leader_epoch=5))
@@ -442,7 +444,7 @@ async def test_truncation_removes_a_leader_epoch_that_has_no_batches() -> None:
     assert house.log.epochs.latest < 4
 
 
-async def test_high_watermark_at_start_is_the_checkpointed_one_within_the_log() -> None:
+async def test_high_watermark_at_start_is_the_checkpointed_offset_bounded_by_the_log() -> None:
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.append(5)
@@ -472,9 +474,9 @@ async def test_marker_is_refused_below_min_insync_replicas() -> None:
     assert house.log.log_end_offset == 0
 
 
-async def test_last_stable_offset_advances_when_the_marker_is_committed() -> None:
-    """A new leader that replicated the record and the marker as a follower behaves in the same
-    way."""
+async def test_last_stable_offset_advances_when_high_watermark_passes_the_marker() -> None:
+    """The new leader replicated the record and the marker as a follower. The test checks it without
+    and with a restart."""
     leading = House()
     leading.replica.lead(state(isr=(1,), replicas=(1,)))
     leading.replica.append(transactional(0), NOW_MS)
@@ -497,7 +499,7 @@ async def test_last_stable_offset_advances_when_the_marker_is_committed() -> Non
         assert replica.log.aborted_between(0, 2) == [(7, 0)]
 
 
-async def test_replica_answers_request_for_stable_offset_in_next_iteration() -> None:
+async def test_replica_answers_request_for_stable_offset_in_next_loop_iteration() -> None:
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.replica.when_stable(house.append(), [(Named(house, "a"), 0)], lambda _, e: e)

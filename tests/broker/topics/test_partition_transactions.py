@@ -1,5 +1,5 @@
-"""Transactions in a partition: the last stable offset, and the wakes of consumers when it
-changes."""
+"""Transactions in a partition: the last stable offset, and the waiting fetches that wake when it
+advances."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from tests.log.log_tools import NOW_MS, batch
 
 
 class Transactions(House):
-    """A partition with transactional producers, and one consumer for each isolation level."""
+    """A partition with transactional producers, and with one waiting consumer for each isolation
+    level."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.sequences: dict[int, int] = {}
         self.woken: dict[str, int] = {"committed": 0, "uncommitted": 0}
-        """The number of wakes of the consumer of each isolation level."""
+        """How often the consumer of each isolation level was woken."""
         self._waiters = [self._waiter("committed", True), self._waiter("uncommitted", False)]
         for waiter in self._waiters:
             self.long_polls.wait(waiter)
@@ -42,8 +43,8 @@ class Transactions(House):
         self.partition.append_marker(Marker(producer_id, 0, 0, committed), NOW_MS)
 
     async def wakes(self) -> tuple[int, int]:
-        """Returns the wakes of the read_committed and the read_uncommitted consumer since the last
-        call. Each consumer then waits for one more byte."""
+        """Returns how often the read_committed and the read_uncommitted consumer were woken since
+        the last call. Then each consumer waits for one more byte."""
         await settled()
         counts = self.woken["committed"], self.woken["uncommitted"]
         self.woken = {"committed": 0, "uncommitted": 0}
@@ -53,7 +54,7 @@ class Transactions(House):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Returns the last stable offset and the high watermark."""
+        """Returns the last stable offset and the high watermark of the partition."""
         return self.partition.last_stable_offset, self.partition.high_watermark
 
 
@@ -94,8 +95,8 @@ async def test_marker_wakes_all_consumers_when_no_transaction_is_open() -> None:
 
 @pytest.mark.proves("transactions 18")
 async def test_last_stable_offset_advances_when_the_marker_is_flushed() -> None:
-    """With flush settings, the records and the marker of an ended transaction can be lost before
-    the flush."""
+    """With flush settings, a power loss before the flush can remove the marker and the records of
+    the transaction."""
     house = Transactions(flush_messages=4)
     house.time.disk.clear()
     house.append()

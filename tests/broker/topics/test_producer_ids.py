@@ -1,5 +1,5 @@
-"""Producer ids are reserved on disk before they are assigned; only the first request waits for the
-disk."""
+"""A broker reserves producer ids on disk before it assigns them. Only the first request waits for
+the disk."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_next_block_of_producer_ids_is_reserved_in_advance() -> None:
 
 @pytest.mark.proves("transactions 6")
 @pytest.mark.parametrize("operation", ["write", "fsync", "rename"])
-async def test_init_producer_id_returns_load_in_progress_when_the_disk_fails(
+async def test_init_producer_id_returns_load_in_progress_when_ids_cannot_be_reserved(
     operation: str,
 ) -> None:
     fs = SimulatedFiles()

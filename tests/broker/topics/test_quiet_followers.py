@@ -1,5 +1,5 @@
-"""Idle followers, which are in sync and have all records of a partition. Changes of the partition
-wake them."""
+"""Idle followers: in-sync followers that have all records of a partition. The leader wakes them
+when the partition changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.topics.test_partition_roles import House
 
 
 class WakeRecorder:
-    """A fake fetch session that records the wakes of its partition."""
+    """A fake fetch session of a follower that records the wakes of its partition."""
 
     def __init__(self) -> None:
         self.used_ms = 0
@@ -26,7 +26,8 @@ class WakeRecorder:
 
 
 class Quiet(House):
-    """A leader. Broker 2 is an idle follower that has all records, and broker 3 has not fetched."""
+    """A partition leader with two followers. Broker 2 is idle and has all records. Broker 3 has not
+    fetched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +72,7 @@ async def test_idle_follower_is_woken_when_its_partition_changes(
     assert (2 in house.replica.quiet) is stays
 
 
-async def test_idle_follower_is_woken_by_high_watermark_and_then_append() -> None:
+async def test_idle_follower_is_woken_by_a_high_watermark_change_and_by_an_append() -> None:
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     house.append()
@@ -89,8 +90,9 @@ async def test_follower_outside_the_isr_does_not_become_idle() -> None:
     assert house.quieten(3)
 
 
-async def test_idle_follower_leaves_isr_after_lag_time_since_last_request() -> None:
-    """While a follower is idle, each request of its session counts as a fetch at the log end."""
+async def test_idle_follower_leaves_isr_after_replica_lag_time_max_since_last_request() -> None:
+    """While a follower is idle, each request of its fetch session counts as a fetch at the log end
+    offset."""
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     assert house.quieten(3)
@@ -113,7 +115,7 @@ async def test_idle_follower_leaves_isr_after_lag_time_since_last_request() -> N
     assert house.isr.asked == [((1,), 0)]
 
 
-async def test_last_fetch_time_is_not_lowered_by_an_older_session() -> None:
+async def test_last_fetch_time_of_a_follower_is_not_lowered_by_an_older_fetch_session() -> None:
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     house.session.used_ms = house.time.mono_ms
@@ -126,7 +128,7 @@ async def test_last_fetch_time_is_not_lowered_by_an_older_session() -> None:
     assert (led.followers[2].fetched_ms, led.followers[2].caught_up_ms) == (heard_ms, heard_ms)
 
 
-async def test_idle_follower_removed_from_the_isr_is_not_caught_up() -> None:
+async def test_idle_follower_that_left_the_isr_does_not_count_as_caught_up() -> None:
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     house.replica.lead(state(isr=(1, 3), leader_epoch=1))

@@ -1,5 +1,5 @@
-"""A replica after a crash: its high watermark is that of the checkpoint, limited by the log.
-Records that a follower truncated are not reported as missing."""
+"""A replica after a crash: its high watermark comes from the checkpoint and is at most the log end
+offset. Records that a follower truncated are not missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def replica_of(logs: LogManager) -> Replica:
 
 
 def followed(fs: SimulatedFiles, records: int, high_watermark: int) -> LogManager:
-    """Returns the log manager of a follower whose directory contains records and checkpoints."""
+    """Writes records and checkpoints as a follower does, and returns the log manager of the
+    follower."""
     logs = manager(fs)
     logs.open_all([], in_cluster=True)
     logs.show(logs.make(TOPIC))
@@ -59,7 +60,7 @@ def reopened(fs: SimulatedFiles) -> Replica:
 
 
 @pytest.mark.parametrize("high_watermark", [0, 3, 5])
-def test_high_watermark_after_a_crash_is_the_checkpointed_one(high_watermark: int) -> None:
+def test_high_watermark_after_a_crash_is_the_checkpointed_offset(high_watermark: int) -> None:
     fs = SimulatedFiles()
     followed(fs, 5, high_watermark)
     found = reopened(fs)
@@ -76,8 +77,8 @@ def test_high_watermark_after_a_crash_is_at_most_the_log_end_offset() -> None:
 
 @pytest.mark.parametrize("how", ["truncated", "begun anew"])
 def test_start_succeeds_when_a_follower_truncated_flushed_records(how: str) -> None:
-    """After an unclean leader election, the leader can have fewer records than this broker flushed
-    and checkpointed."""
+    """After an unclean leader election, the leader can lack records that this follower has already
+    flushed and checkpointed."""
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica = replica_of(logs)
@@ -105,7 +106,7 @@ def test_start_fails_when_the_log_ends_before_its_recovery_point() -> None:
 
 
 def put_away(logs: LogManager) -> None:
-    """Deletes the replica as a StopReplica request does."""
+    """Deletes the replica, as the broker does for a StopReplica request."""
     left: list[tuple[str, int]] = []
     ReplicaLogs(logs, None, None, None)._put_away(  # type: ignore[arg-type]
         [_Dropped("t", 0, replica_of(logs))], "0" * 32, left
@@ -119,7 +120,7 @@ def started(fs: SimulatedFiles, topic: Topic = TOPIC) -> LogManager:
     return logs
 
 
-def test_checkpoints_omit_a_deleted_replica_before_its_directory_moves() -> None:
+def test_checkpoints_omit_a_deleted_replica_before_its_directory_is_renamed() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     named = []

@@ -1,5 +1,5 @@
-"""A file that can be replaced on a full disk. After any failure it has either the old or the new
-content."""
+"""A reserved file can be replaced on a full disk. After any failure it has either the old or the
+new content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATH = "/data/list.json"
 
 
 def reserved(fs: SimulatedFiles) -> ReservedFile:
-    """Returns the reserved file as a process opens it after a restart."""
+    """Returns a new `ReservedFile` for the same path, as after a restart."""
     fs.kill()
     fs.make_directory("/data")
     file = ReservedFile(fs, PATH)
@@ -43,7 +43,7 @@ def test_reserved_file_can_be_replaced_repeatedly_on_a_full_disk() -> None:
     assert text(again) == b"after a restart"
 
 
-def test_content_longer_than_the_spare_is_refused_on_a_full_disk() -> None:
+def test_content_longer_than_the_spare_file_is_refused_on_a_full_disk() -> None:
     fs = SimulatedFiles()
     file = reserved(fs)
     file.replace(b"old\n")
@@ -86,11 +86,9 @@ OPERATIONS = ("open", "write", "fsync", "rename", "remove", "link", "fsync_direc
 def test_failed_replace_of_a_reserved_file_leaves_old_or_new_content(
     operation: str, nth: int, power: bool
 ) -> None:
-    """The file has the content of the last `replace` that returned, also after a restart.
-
-    After a failed fsync of the directory, the file has either the old or the new content, and
-    refuses every change.
-    """
+    """After a failed `replace`, the file has the content of the last successful `replace`. Only if
+    the fsync of the directory failed, the file may have the new content instead, and it then
+    refuses every further change."""
     chance = random.Random(f"{operation} {nth}")
     fs = SimulatedFiles()
     file = reserved(fs)
@@ -155,7 +153,7 @@ def test_power_loss_during_a_replace_leaves_the_old_or_the_new_content(seed: int
     assert text(after) == b"and on"
 
 
-def test_replacements_on_a_real_disk_alternate_between_two_files(tmp_path: Path) -> None:
+def test_replacements_of_a_reserved_file_alternate_between_two_inodes(tmp_path: Path) -> None:
     path = f"{tmp_path}/list.json"
     file = ReservedFile(OsFileSystem(), path)
     file.keep_spare()

@@ -1,5 +1,4 @@
-"""With flush.messages, no client reads a record before the record is flushed (law 2 covers
-reads)."""
+"""With flush.messages, no client reads a record before the record is flushed."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def epoch_end(wire: Wire) -> int:
 
 
 def everything_about(wire: Wire) -> dict[str, Any]:
-    """Returns every value from which a client can learn the log end of t-0."""
+    """Returns all response values from which a client can learn the log end offset of t-0."""
     plain = fetch(wire, "t", last_fetched_epoch=0, current_leader_epoch=0)
     committed = fetch(wire, "t", **COMMITTED)
     old = {"timestamp": -1, "max_num_offsets": 3, "partition_index": 0}
@@ -55,7 +54,9 @@ def everything_about(wire: Wire) -> dict[str, Any]:
     }
 
 
-async def test_unflushed_record_is_invisible_to_every_request(tmp_path: Path) -> None:
+async def test_unflushed_record_is_invisible_to_every_request_with_flush_messages(
+    tmp_path: Path,
+) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, EACH, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -99,7 +100,7 @@ async def test_unflushed_record_is_invisible_to_every_request(tmp_path: Path) ->
 
 
 def sequence_of(wire: Wire) -> list[int]:
-    """Returns the last sequence number of each producer of t-0."""
+    """Returns the last sequence number of each producer in partition t-0."""
     topics = [{"name": "t", "partition_indexes": [0]}]
     answer = wire.call("DescribeProducers", 0, {"topics": topics})
     [partition] = answer["topics"][0]["partitions"]
@@ -137,8 +138,8 @@ async def test_record_whose_fsync_failed_is_never_visible(tmp_path: Path) -> Non
 
 
 async def test_unflushed_record_is_visible_at_once_with_flush_ms(tmp_path: Path) -> None:
-    """flush.ms limits the records that a power loss can remove; no acknowledgement waits for this
-    flush."""
+    """No acknowledgement waits for a flush by flush.ms. The setting only limits the records that a
+    power loss can remove."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.ms": "3600000"}, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -174,7 +175,7 @@ async def test_visible_record_stays_visible_when_flush_messages_is_lowered(tmp_p
         assert (await late)["error_code"] == NONE
 
 
-async def test_waiting_record_is_visible_when_flush_messages_is_raised(
+async def test_record_that_waits_for_its_flush_is_visible_when_flush_messages_is_raised(
     tmp_path: Path,
 ) -> None:
     fs = SlowFiles("t")

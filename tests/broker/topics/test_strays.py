@@ -1,4 +1,5 @@
-"""Stray partitions, whose topic was deleted and recreated when the broker was down."""
+"""Stray partitions: partitions of a topic that was deleted and recreated while the broker was
+down."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ OTHER = Topic("other", b"3" * 16, 1)
 
 
 def _written(fs: SimulatedFiles) -> None:
-    """Writes both topics in a process that stops cleanly."""
+    """Writes the partitions of the topics OLD and OTHER, and closes their logs."""
     fs.make_directory("/data")
     logs = LogManager(fs, "/data", Config({}), services_with())
     for topic in (OLD, OTHER):
@@ -36,7 +37,7 @@ def test_stray_partitions_are_renamed_and_other_partitions_are_opened() -> None:
     assert aside == [f"t-{index}.{OLD.topic_id.hex()}-stray" for index in range(2)]
 
 
-def test_recreated_topic_gets_an_empty_log_when_old_strays_exist() -> None:
+def test_recreated_topic_keeps_its_new_log_when_stray_directories_exist() -> None:
     fs = SimulatedFiles()
     _written(fs)
     logs = LogManager(fs, "/data", Config({}), services_with())

@@ -1,4 +1,4 @@
-"""A broker whose HTTP server authenticates readers; the test changes their rights in memory."""
+"""A broker whose HTTP server authenticates readers. The test changes the ACLs in memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Right = tuple[Operation, ResourceType, str]
 
 
 class Rights:
-    """An authorizer with the rules of the test; admin is a super user."""
+    """An authorizer with the ACLs that the test sets. The user admin is a super user."""
 
     judges = True
 
@@ -52,7 +52,7 @@ class Rights:
         self._index = AclIndex()
         self._acl_rules = AclRules(self._index, {"User:admin"})
         self.told: list[str] = []
-        """The audited checks, each as operation, resource type and name."""
+        """The authorization checks that were audited. Each is operation, resource type and name."""
 
     def _entry(self, who: str, right: Right) -> AclEntry:
         operation, kind, name = right

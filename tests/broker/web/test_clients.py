@@ -14,7 +14,7 @@ from tests.broker.seen import Seen, seeing
 
 
 async def told(seen: Seen) -> dict[str, Any]:
-    """Returns the rows of `/api/clients` by client id."""
+    """Returns the rows of `/api/clients`, by client id."""
     rows = (await seen.get("/api/clients")).json()["clients"]
     assert {row["host"] for row in rows} == {"127.0.0.1"}
     return {row["client"]: row for row in rows}
@@ -72,7 +72,7 @@ async def test_disconnected_clients_are_listed_up_to_a_bound(
     assert sizes[1] - sizes[0] >= 2 * sum(row["bytes_in"] for row in gone.values()), "none is lost"
 
 
-async def test_client_counters_above_the_bound_share_one_row(
+async def test_clients_above_the_bound_share_one_row_of_counters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "SHOWN_MAX", 1)

@@ -18,7 +18,6 @@ from tests.broker.serving import eventually
 
 
 async def asked(broker: Broker, path: str) -> tuple[int, Any]:
-    """Returns the HTTP status and the JSON of a response of the HTTP API."""
     transport = httpx.ASGITransport(Starlette(routes=routes(broker.sources)))
     async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
         answer = await client.get(path)
@@ -34,7 +33,6 @@ async def got(broker: Broker, path: str = "/api/cluster") -> Any:
 
 
 def controller_of(cluster: Members) -> Broker:
-    """Returns the broker that is the controller."""
     at = next(iter(cluster.brokers.values()))
     return cluster.brokers[at.cluster.controller_id]
 
@@ -93,7 +91,7 @@ async def test_reason_of_a_leader_change_names_the_stopped_broker(tmp_path: Path
 
 
 def has_no_debtor(broker: Broker) -> bool:
-    """Returns True if every broker has answered all requests of the controller."""
+    """Returns True if every broker has answered every request of the controller."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term
@@ -101,7 +99,6 @@ def has_no_debtor(broker: Broker) -> bool:
 
 
 def alive(broker: Broker) -> list[int]:
-    """Returns the brokers that this broker considers alive."""
     return [each.node_id for each in broker.cluster.brokers(LISTENER)]
 
 
@@ -166,7 +163,7 @@ async def test_cluster_api_is_refused_by_a_standalone_broker(tmp_path: Path) -> 
             assert "zookeeper.connect is not set" in answer.json()["error"]
 
 
-async def test_cluster_api_lists_unsupported_client_settings_by_name(tmp_path: Path) -> None:
+async def test_cluster_api_lists_unsupported_quotas_and_credentials_by_name(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         broker = controller_of(cluster)
         member = broker.sources.member
@@ -196,7 +193,9 @@ async def test_cluster_api_lists_unsupported_client_settings_by_name(tmp_path: P
     assert [each["path"] for each in some["bad_nodes"]] == ["/config/users/alice/clients/bad"]
 
 
-async def test_cluster_check_lists_stray_directories_and_invalid_nodes(tmp_path: Path) -> None:
+async def test_cluster_check_lists_stray_directories_and_invalid_zookeeper_nodes(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         broker = controller_of(cluster)

@@ -16,7 +16,8 @@ GZIP = "Accept-Encoding: gzip"
 
 
 async def asked(seen: Seen, path: str, *headers: str) -> tuple[dict[str, str], bytes]:
-    """Returns the headers and the body of a response as sent, with its chunks joined."""
+    """Returns the headers and the body of a response. The body is as sent (perhaps compressed),
+    with its chunks joined."""
     host, _, port = seen.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *headers, "", ""]
@@ -78,7 +79,7 @@ async def test_large_response_is_compressed_in_a_thread(
     packed = zlib.compressobj
 
     class Watched:
-        """A compressor that records the threads in which it compresses large data."""
+        """A compressor that records the threads in which large data is compressed."""
 
         def __init__(self, *words: int) -> None:
             self._pack = packed(*words)

@@ -1,4 +1,5 @@
-"""A consumer group (KIP-848) in the responses of the HTTP API, which openapi.json describes."""
+"""Responses of the HTTP API about a consumer group (KIP-848). openapi.json describes the
+responses."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ GROUP = "auditors"
 
 
 async def beat(seen: Seen, member_id: str, epoch: int, **fields: Any) -> dict[str, Any]:
-    """Sends a ConsumerGroupHeartbeat; without ``fields`` it contains no change."""
+    """Sends a ConsumerGroupHeartbeat. Without ``fields``, the heartbeat reports no change."""
     unchanged: dict[str, Any] = {
         "instance_id": None,
         "rack_id": None,
@@ -32,7 +33,9 @@ async def beat(seen: Seen, member_id: str, epoch: int, **fields: Any) -> dict[st
     return answer
 
 
-async def test_http_api_describes_consumer_group_that_waits_for_revocation(tmp_path: Path) -> None:
+async def test_http_api_describes_a_consumer_group_that_waits_for_a_revocation(
+    tmp_path: Path,
+) -> None:
     joining = {
         "subscribed_topic_names": ["orders"],
         "rebalance_timeout_ms": 60_000,

@@ -1,4 +1,4 @@
-"""Denied requests and connected clients in /api, in /metrics and in the live stream."""
+"""Denied requests and connected clients in /api, in /metrics and in the event stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The path /healthz, and the address of the HTTP server that commands find."""
+"""The path /healthz, and the HTTP address at which commands reach a broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lines() -> Iterator[list[Any]]:
 
 
 async def probed(seen: Seen) -> dict[str, int]:
-    """Returns the HTTP status of each probe."""
+    """Returns the HTTP status of each probe path."""
     paths = ("/livez", "/readyz", "/healthz")
     return {path: (await seen.get(path)).status_code for path in paths}
 
@@ -95,7 +95,7 @@ async def test_healthz_of_a_loading_broker_returns_its_progress(
 
 
 class Disk(OsFileSystem):
-    """A disk that can be full and whose fsyncs can fail."""
+    """A disk that the test can fill, and whose fsyncs the test can let fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,8 @@ async def test_healthz_reports_poisoned_permanently_after_a_failed_flush(tmp_pat
 
 
 async def http_addresses(served: Served) -> tuple[str, str]:
-    """Returns the configured and the actual HTTP address that the broker returns to commands."""
+    """Returns the configured HTTP address, and the advertised HTTP address that commands read from
+    DescribeConfigs."""
     described = await served.described()
     entry = described["http.advertised.listener"]
     assert entry["read_only"]
@@ -175,7 +176,7 @@ async def test_http_server_does_not_run_when_http_listener_is_disabled(tmp_path:
         assert await http_addresses(served) == ("off", "off")
 
 
-async def test_commands_find_the_bound_http_port(tmp_path: Path) -> None:
+async def test_advertised_http_address_has_the_bound_port(tmp_path: Path) -> None:
     async with serving(tmp_path, {"http.listener": "127.0.0.1:0"}) as served:
         served.broker.start_http()
         bound = served.broker.sockets.http_address()
@@ -183,7 +184,7 @@ async def test_commands_find_the_bound_http_port(tmp_path: Path) -> None:
         assert bound != "127.0.0.1:0"
 
 
-async def test_commands_find_the_advertised_http_address(tmp_path: Path) -> None:
+async def test_configured_advertised_http_address_is_returned_to_commands(tmp_path: Path) -> None:
     advertised = {"http.advertised.listener": "muster.example.org:80"}
     async with serving(tmp_path, {"http.listener": "127.0.0.1:0", **advertised}) as served:
         assert await http_addresses(served) == ("127.0.0.1:0", "muster.example.org:80")
@@ -204,7 +205,8 @@ async def test_start_fails_when_the_configured_http_port_is_in_use(
 async def test_start_logs_a_warning_when_the_default_http_port_is_in_use(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two brokers without HTTP settings can run on one machine and both serve Kafka clients."""
+    """Two brokers without HTTP settings can run on one machine, because only the warning is
+    logged."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         setting = BROKER["http.listener"]._replace(default=where)

@@ -1,5 +1,5 @@
-"""The HTTP API: the example and the documented fields of its page, and responses about a real
-group."""
+"""The HTTP API: the example and the documented fields of its page, and responses about a group with
+real requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUP = "auditors"
 
 
 class Member:
-    """A group member that sends single requests."""
+    """A group member whose requests the test sends one by one."""
 
     def __init__(self, seen: Seen, group: str = GROUP, session_ms: int = 10_000) -> None:
         self.seen = seen
@@ -40,7 +40,7 @@ class Member:
         self.member_id = ""
         self.generation = -1
         self.client: Client
-        """A separate connection, because a waiting JoinGroup delays later requests of its
+        """A connection of this member only, because a parked JoinGroup delays later requests of its
         connection."""
 
     def send_join(self, topics: list[str], reason: str | None = None) -> Any:
@@ -58,15 +58,14 @@ class Member:
         )
 
     async def take_id(self) -> None:
-        """Connects and sends the first JoinGroup, whose response contains the member id."""
+        """Connects and sends the first JoinGroup. Its response contains the member id."""
         self.client = await Client.connect(self.seen.broker.sockets.addresses()[0][1])
         reply = await self.client.receive(self.send_join(["orders"]))
         self.member_id = reply["member_id"]
 
     async def lead(self, handle: Any, given: dict[str, dict[str, list[int]]]) -> None:
-        """Receives the response to a JoinGroup and sends SyncGroup with the assignments
-        ``given``.
-        """
+        """Receives the response to a JoinGroup as the group leader, and sends SyncGroup with the
+        assignments ``given``."""
         joined = await self.client.receive(handle)
         assert joined["error_code"] == 0, joined
         self.generation = joined["generation_id"]
@@ -123,10 +122,11 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
-    """Returns the example of the page: the group, and its journal after the session expired.
+    """Returns the two example responses of the page: the group, and its journal after the session
+    has expired.
 
-    Only the two requests in the page cause a judgement of the group. The second response contains
-    the record times.
+    Only the two requests let the broker judge the group, so that the verdicts are the same in each
+    run.
     """
     await seen.broker.verdicts.stop()
     data = batch(*[b"v"] * 5)
@@ -227,7 +227,7 @@ async def test_http_api_page_has_every_field_of_group_responses(tmp_path: Path) 
 
 
 async def came_back(seen: Seen) -> tuple[str, str]:
-    """Lets a client leave and return; returns both member ids."""
+    """Lets a client leave the group and join again. Returns the member ids before and after."""
     before = await Member(seen, "returns").alone()
     await before.leave()
     seen.pass_ms(3200)
@@ -251,7 +251,9 @@ async def test_journal_lists_a_rejoin_with_a_new_member_id_and_advice(
     assert "group.instance.id" in returning["advice"]
 
 
-async def test_journal_of_a_restored_group_has_the_generations_of_the_log(tmp_path: Path) -> None:
+async def test_journal_of_a_group_has_the_generations_before_a_restart_of_the_broker(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         member = await Member(seen).alone()
         await member.lead(member.send_join(["orders"]), {})
@@ -300,7 +302,7 @@ async def test_group_in_preparing_rebalance_lists_awaited_members_and_deadline(
         )
 
 
-async def test_join_phase_deadline_is_the_session_expiry_of_the_awaited_member(
+async def test_shown_end_of_a_join_phase_is_the_last_session_expiry_of_the_awaited_members(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -352,7 +354,9 @@ async def test_findings_of_a_group_list_the_affected_partitions(tmp_path: Path) 
     assert (group["more_findings"], journal["more_findings"]) == (0, 0)
 
 
-async def test_lag_over_http_is_unknown_when_the_group_has_no_commits(tmp_path: Path) -> None:
+async def test_lag_over_http_is_unknown_when_the_group_has_no_committed_offsets(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(b"v"), seen.time.wall_ms)
         member = await Member(seen).alone()
@@ -386,8 +390,8 @@ async def test_group_findings_above_32_are_counted_but_not_listed(tmp_path: Path
 
 
 async def test_large_http_responses_are_built_in_slices(tmp_path: Path) -> None:
-    """A group can have committed offsets of 5,000 partitions. In one slice, its response blocked
-    the loop for 37 ms."""
+    """In one slice, the response about a group with offsets of 5,000 partitions blocked the event
+    loop for 37 ms."""
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
         await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
@@ -405,7 +409,7 @@ async def test_large_http_responses_are_built_in_slices(tmp_path: Path) -> None:
 
 
 async def asked_in_slices(seen: Seen, path: str) -> tuple[Any, int]:
-    """Returns the response, and how often the request yielded to the event loop while it built the
+    """Returns the response, and how often the broker yielded to the event loop while it built the
     rows."""
     slicer = seen.broker.slicer
     turn, pauses = slicer.turn, 0
@@ -487,7 +491,7 @@ CHECKS = {
 
 
 def check(seen: Seen, after_ms: int) -> None:
-    """Advances the time until the retention check has covered every group."""
+    """Advances the time, and runs the expiry check until it has covered every group."""
     seen.pass_ms(after_ms)
     for _ in range(3):
         seen.pass_ms(0)
@@ -562,7 +566,7 @@ async def test_offset_fetch_delays_expiry_only_when_fetches_count_as_activity(
             assert await seen.client.fetch("readers") == expected
 
 
-async def test_restart_delays_offset_expiry_when_fetches_count_as_activity(
+async def test_offset_fetch_after_a_restart_delays_expiry_when_fetches_count_as_activity(
     tmp_path: Path,
 ) -> None:
     settings = {**CHECKS, "group.offsets.fetch.counts.as.activity": "true"}

@@ -1,4 +1,4 @@
-"""The timeouts of one HTTP connection on a clock that the test advances."""
+"""The timeouts of one HTTP connection. The test advances the clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Timer:
 
 
 class HandLoop:
-    """Wraps the running event loop with a clock that `advance` moves."""
+    """Wraps the running event loop and replaces its clock. The test advances the clock with
+    `advance`."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -49,7 +50,6 @@ class HandLoop:
         return asyncio.get_running_loop().create_task(work)
 
     def advance(self, by_s: float) -> None:
-        """Advances the clock and runs the due calls."""
         until_s = self.now_s + by_s
         while due := [t for t in self.timers if not t.cancelled and t.at_s <= until_s]:
             first = min(due, key=lambda timer: timer.at_s)
@@ -60,7 +60,7 @@ class HandLoop:
 
 
 class LoopTime(Time):
-    """The clock and the timers of a HandLoop."""
+    """A `Time` that uses the clock and the timers of a `HandLoop`."""
 
     def __init__(self, loop: HandLoop) -> None:
         super().__init__(monotonic_s=loop.time)
@@ -71,7 +71,7 @@ class LoopTime(Time):
 
 
 class HandTransport(asyncio.Transport):
-    """A fake transport that records the written bytes; ``unread`` is the size of its write
+    """A fake transport that records written bytes. ``unread`` is the number of bytes in its write
     buffer."""
 
     def __init__(self) -> None:
@@ -96,14 +96,14 @@ class HandTransport(asyncio.Transport):
         self.closing = self.aborted = True
 
     def pause_reading(self) -> None:
-        """Does nothing, because the test passes the received bytes itself."""
+        """Does nothing, because the test itself passes bytes to the connection."""
 
     def resume_reading(self) -> None:
-        """Does nothing, because the test passes the received bytes itself."""
+        """Does nothing, because the test itself passes bytes to the connection."""
 
 
 class Scene:
-    """A connection on which each response is ``ok``."""
+    """An HTTP connection whose requests all get the response ``ok``."""
 
     def __init__(self) -> None:
         app = PlainTextResponse("ok")
@@ -153,7 +153,7 @@ def test_incomplete_http_request_times_out_while_bytes_still_arrive() -> None:
 
 
 async def test_http_request_timeout_restarts_at_each_request() -> None:
-    """A connection that sends requests repeatedly stays open."""
+    """The connection stays open while requests arrive in time."""
     scene = Scene()
     for number in range(1, 10):
         scene.connection.data_received(GET[:20])
@@ -188,7 +188,7 @@ async def test_idle_http_connection_is_closed_after_its_response() -> None:
     assert not scene.transport.aborted, "what is on its way still arrives"
 
 
-def test_http_connection_with_an_unread_response_is_aborted() -> None:
+def test_http_connection_is_aborted_when_the_client_does_not_read_the_response() -> None:
     scene = Scene()
     scene.connection.data_received(GET[:9])
     scene.transport.unread = 1 << 20
@@ -199,7 +199,7 @@ def test_http_connection_with_an_unread_response_is_aborted() -> None:
     assert scene.state.connections == set()
 
 
-async def test_slow_http_reader_is_not_aborted_while_it_reads() -> None:
+async def test_connection_of_a_slow_http_reader_is_not_aborted_while_it_reads() -> None:
     scene = Scene()
     scene.transport.unread = 20 * HTTP_LIMITS.unread_bytes
     scene.connection.data_received(GET[:-2] + b"Connection: close\r\n\r\n")

@@ -1,5 +1,5 @@
-"""Allowed host names over HTTP: a web page on the internet cannot read from the broker, whatever
-host name it uses."""
+"""Host names that HTTP requests may use. A web page on the internet cannot read from the broker by
+DNS rebinding or by a cross-site request."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def lines() -> Iterator[list[Any]]:
         ("::1", "muster", False),
     ],
 )
-def test_host_header_is_accepted_for_addresses_and_configured_names(
+def test_host_header_is_accepted_only_for_addresses_and_configured_names(
     listener: str, host: str, known: bool
 ) -> None:
     assert Hosts(listener, ["this-machine", "broker.example", ""], "").has(host) is known
@@ -117,7 +117,8 @@ async def test_host_header_with_the_machine_name_or_advertised_name_is_accepted(
 
 
 async def test_http_request_without_a_host_header_is_served(tmp_path: Path) -> None:
-    """Load balancers probe with HTTP 1.0; browsers do not use HTTP 1.0."""
+    """Load balancers send probes with HTTP 1.0, which has no Host header. Browsers do not use HTTP
+    1.0."""
     async with seeing(tmp_path) as seen:
         host, _, port = seen.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))

@@ -1,4 +1,4 @@
-"""Limits for HTTP peers: partial requests, unread responses, and the number of connections."""
+"""Limits for HTTP clients: incomplete requests, unread responses, and the number of connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Peer(NamedTuple):
     writer: asyncio.StreamWriter
 
     async def ended(self) -> bytes:
-        """Returns all bytes that the server sends until it closes the connection."""
+        """Returns all bytes that the server sends before it closes the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(), WITHIN_S)
         except ConnectionResetError:
@@ -74,7 +74,6 @@ class Served:
 
     @property
     def open(self) -> int:
-        """Returns the number of open connections."""
         return len(self.server._server.server_state.connections)
 
     async def peer(self, first: bytes = b"") -> Peer:
@@ -107,7 +106,7 @@ async def test_http_connection_with_a_partial_request_is_closed(sent: bytes) -> 
         await eventually(lambda: served.open == 0)
 
 
-async def test_longest_waiting_http_connection_is_closed_above_the_limit() -> None:
+async def test_new_http_connection_above_the_limit_replaces_the_oldest_incomplete_request() -> None:
     async with serving(HttpLimits(connections=3)) as served:
         half = [await served.peer(GET[:9])]
         await eventually(lambda: served.open == 1)
@@ -123,7 +122,9 @@ async def test_longest_waiting_http_connection_is_closed_above_the_limit() -> No
             each.writer.close()
 
 
-async def test_new_http_connection_is_closed_while_all_others_send_responses() -> None:
+async def test_new_http_connection_is_closed_when_all_allowed_connections_receive_responses() -> (
+    None
+):
     async with serving(HttpLimits(connections=2)) as served:
         busy = [await served.endless() for _ in range(2)]
 

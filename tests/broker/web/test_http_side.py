@@ -1,4 +1,5 @@
-"""The HTTP server of a broker: the first connection creates the server in a thread."""
+"""The HTTP server of a broker. The first HTTP connection creates the web application in a
+thread."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def makers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-async def test_first_http_connection_creates_the_http_site_in_a_thread(
+async def test_first_http_connection_creates_the_web_application_in_a_thread(
     tmp_path: Path, makers: list[int]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -44,7 +45,7 @@ async def test_first_http_connection_creates_the_http_site_in_a_thread(
         assert maker != threading.get_ident()
 
 
-async def test_trends_and_verdicts_are_computed_without_http_requests(
+async def test_trends_and_verdicts_are_computed_before_any_http_request(
     tmp_path: Path, makers: list[int]
 ) -> None:
     async with seeing(tmp_path) as seen:

@@ -1,5 +1,5 @@
-"""HTTPS: the HTTP server uses the TLS settings of listeners, and client certificates authenticate
-readers."""
+"""HTTPS: the HTTP server uses the TLS settings of listeners, and authenticates readers by client
+certificates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INLINE = {
 
 
 class Encrypted:
-    """A broker with HTTPS; one authority issues the certificates of its clients."""
+    """A broker with HTTPS, and the certificate authority of its clients."""
 
     def __init__(self, seen: SecuredSeen, authority: Authority) -> None:
         self.seen = seen
@@ -102,7 +102,9 @@ async def test_changed_https_certificate_is_used_for_new_connections(
         assert (await served.get("/healthz")).status_code == 200, "the old one goes on"
 
 
-async def test_https_client_without_tls_or_trust_is_disconnected(tmp_path: Path) -> None:
+async def test_https_client_without_tls_or_trusted_certificate_is_disconnected(
+    tmp_path: Path,
+) -> None:
     settings = {"http.authentication": "certificate", "http.ssl.client.auth": "required"}
     async with encrypted(tmp_path, settings) as served:
         stranger = Authority(tmp_path, "a stranger").issue("mallory")

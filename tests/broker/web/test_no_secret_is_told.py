@@ -1,9 +1,9 @@
-"""A search for secrets that the test has configured everywhere and has used in one run.
+"""Searches for secrets outside the places where a broker may store them.
 
-A secret must not appear in a log line, a traceback, a response of DescribeConfigs or HTTP, a
-metric, a file of the data directory, or the repr of an object of the broker. Exceptions are the
-stored SCRAM keys in users.json and altered settings in configs.json, which only their owner can
-read.
+The test configures and uses every kind of secret in one run. No secret may appear in a log line, a
+traceback, a DescribeConfigs or HTTP response, a metric, a file of the data directory, or the repr
+of an object. Exceptions are the stored SCRAM keys in users.json and altered settings in
+configs.json. Only the owner can read these files.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ INLINE = "listener.name.inline.ssl."
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """Returns the forms in which a secret can appear: complete, or truncated as the test sent
-    it."""
+    """Returns the texts for which the test searches: the start of the secret, as it is, and in
+    base64, hex and Python's repr."""
     part = secret[: len(secret) // 3 * 3 - 3]
     return {part, b64encode(part), part.hex().encode(), repr(part)[2:-1].encode()}
 
@@ -97,7 +97,7 @@ def found_in(text: str | bytes, planted: set[bytes]) -> list[bytes]:
 
 
 async def use_all(served: Encrypted, told: list[str]) -> None:
-    """Uses each secret correctly and incorrectly; appends the responses to ``told``."""
+    """Uses each secret in valid and invalid requests. Appends the responses to ``told``."""
     seen = served.seen
     client = seen.client
     upsertion = {
@@ -146,7 +146,8 @@ async def use_all(served: Encrypted, told: list[str]) -> None:
 
 
 async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
-    """Creates, renews and uses a token correctly and incorrectly; returns its secrets."""
+    """Creates, renews and uses a delegation token in valid and invalid requests. Returns the
+    token's secrets."""
     port = served.seen.broker.sockets.addresses()[1][1]
     owner = await Client.connect(port)
     await owner.call(HANDSHAKE, 1, mechanism="PLAIN")
@@ -175,7 +176,7 @@ async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
 
 
 async def use_bearer_tokens(served: Encrypted, told: list[str]) -> list[bytes]:
-    """Authenticates with a valid and an invalid OAUTHBEARER token; returns the secrets in the
+    """Authenticates with a valid and an invalid OAUTHBEARER token. Returns the secrets in the
     tokens."""
     now_s = served.seen.time.now().wall_ms // 1000
     found = []
@@ -219,8 +220,8 @@ async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
 
 
 async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
-    """Uses the key of a listener and replaces it on the running broker; returns the forms of the
-    new stored key."""
+    """Uses a listener with an inline private key and replaces the key while the broker runs.
+    Returns the forms of the key that is now stored."""
     broker, authority = served.seen.broker, served.authority
     serials = []
     for issued in (own, authority.issue("inline")):
@@ -252,7 +253,7 @@ async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
 
 
 async def read_all(served: Encrypted, told: list[str]) -> None:
-    """Reads all HTTP responses that the administrator can get."""
+    """Reads all HTTP responses that an administrator can get. Appends them to ``told``."""
     pages = served.seen.broker.pages
     assert pages is not None
     for path in {route.path for route in pages.routes()} - {"/api/live"}:
@@ -342,8 +343,8 @@ async def test_secrets_are_absent_from_logs_responses_files_and_reprs(
 
 
 async def use_broken(served: Encrypted) -> None:
-    """Sends a request with a secret that causes an exception in the broker. The broker closes the
-    connection."""
+    """Sends a request that contains a secret and causes an exception in the broker. The broker
+    closes the connection."""
     upsertion = {
         "name": "dave", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
         "salted_password": SALTED,
@@ -353,6 +354,6 @@ async def use_broken(served: Encrypted) -> None:
 
 
 def is_ours(each: object) -> bool:
-    """Returns True if the class of the object belongs to Muster and defines a repr."""
+    """Returns True if the class of the object is defined in Muster."""
     module = type(each).__module__
     return isinstance(module, str) and module.partition(".")[0] in OURS

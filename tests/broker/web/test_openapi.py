@@ -1,7 +1,5 @@
-"""The file broker/web/openapi.json describes each route of the HTTP server and its fields.
-
-`Seen.get` compares every response with the file, and `Stream` compares every event.
-"""
+"""The file broker/web/openapi.json describes each route of the HTTP server and the fields of its
+responses."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tests.broker.seen import seeing
 PAGE = Path(__file__).parents[3] / "docs" / "use" / "http-api.md"
 UNNAMED = re.compile(r"\{rest:\w+\}")
 SAMPLE = {"name": "index.html", "partition": "0", "broker": "1"}
-"""Values for path parameters; parameters that are not listed have the value `sample`."""
+"""Values for path parameters. A parameter that is not listed here has the value `sample`."""
 
 
 def filled(path: str) -> str:
@@ -65,7 +63,9 @@ async def test_response_of_each_path_matches_the_openapi_file(tmp_path: Path) ->
         if each["in"] == "path"
     ],
 )
-def test_parameters_of_an_openapi_path_equal_those_in_its_braces(path: str, parameter: str) -> None:
+def test_declared_parameters_of_an_openapi_path_equal_the_names_in_its_braces(
+    path: str, parameter: str
+) -> None:
     names = [each["name"] for each in PATHS[path]["get"]["parameters"] if each["in"] == "path"]
     assert parameter in names
     assert sorted(names) == sorted(re.findall(r"\{(\w+)\}", path))
@@ -112,7 +112,7 @@ def test_openapi_check_finds_an_undescribed_field_in_an_extended_schema() -> Non
             openapi.check(wrong, openapi.named("Member"), "a member")
 
 
-def test_http_api_page_lists_every_path_in_at_most_1500_words() -> None:
+def test_http_api_page_lists_every_path_and_has_at_most_1500_words() -> None:
     text = PAGE.read_text()
     assert [path for path in PATHS if path.startswith("/api") and f"`{path}" not in text] == []
     assert len(text.split()) <= 1500

@@ -1,4 +1,5 @@
-"""One record of a topic over HTTP: decoded and truncated, or refused with a reason."""
+"""One record of a topic over HTTP: the response is decoded and truncated, or the request is refused
+with a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ async def refusal(seen: Seen, query: str) -> tuple[int, str]:
 
 
 def plant(directory: Path, data: bytes) -> None:
-    """Writes the log of orders-0 as another broker would write it."""
+    """Writes a log of orders-0 with the batches ``data``, while the broker is stopped."""
     (file,) = (directory / "orders-0").glob("*.log")
     file.write_bytes(data)
     (directory / ".kafka_cleanshutdown").unlink()
@@ -103,7 +104,9 @@ async def test_record_over_http_is_decoded_for_each_codec_and_for_a_tombstone(
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 3), (1, 0), (1, 2), (1, 3)])
-async def test_records_of_old_formats_are_decoded(tmp_path: Path, magic: int, codec: int) -> None:
+async def test_records_of_message_formats_0_and_1_are_decoded(
+    tmp_path: Path, magic: int, codec: int
+) -> None:
     records = [Record(i, NOON + i, b"k", b"v%d" % i) for i in range(6)]
     async with seeing(tmp_path):
         pass
@@ -116,7 +119,9 @@ async def test_records_of_old_formats_are_decoded(tmp_path: Path, magic: int, co
             assert (view["headers"], view["transaction"]) == ([], None)
 
 
-async def test_record_over_http_is_the_next_after_markers_and_empty_batches(tmp_path: Path) -> None:
+async def test_http_returns_the_next_record_when_the_offset_has_a_marker_or_no_record(
+    tmp_path: Path,
+) -> None:
     def marker(kind: int, at: int, producer_id: int) -> bytes:
         return encode_end_transaction(
             kind,
@@ -240,7 +245,7 @@ async def test_damaged_batch_is_reported_and_other_batches_are_readable(
 async def test_large_record_is_truncated_to_4_kib_in_a_thread(
     tmp_path: Path, codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 20 MB of gzip data on two cores, a 1 ms timer was at most 6 ms late."""
+    """With 20 MB of gzip data on two cores, a timer of 1 ms was at most 6 ms late."""
     value = os.urandom(LARGE // 2) + bytes(LARGE // 2)
     record = Record(0, NOON, b"k" * 5000, value, [("h" * 5000, b"x" * 5000)] * 100)
     threads = set()

@@ -1,4 +1,5 @@
-"""Client hosts in /api and /metrics: addresses without the leading slash that Kafka writes."""
+"""Client addresses in /api and /metrics do not have the leading slash with which Kafka writes an
+address."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ ONE_OF_EACH = (
 
 
 async def troubled(seen: Seen) -> None:
-    """Creates a group with a member, a finding about the member, a rejected commit, and a commit to
-    a lower offset."""
+    """Creates a group with a member that has a finding, a rejected commit, and a commit to a lower
+    offset."""
     records = {"index": 0, "records": batch(*[b"v"] * 50)}
     topic = {"name": "orders", "partition_data": [records]}
     await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
@@ -49,7 +50,7 @@ async def troubled(seen: Seen) -> None:
 
 
 def hosts_in(value: Any) -> list[str]:
-    """Returns the values of all host fields, at any depth."""
+    """Returns the values of all fields for hosts in a JSON value, at any depth."""
     if isinstance(value, list):
         return [host for each in value for host in hosts_in(each)]
     if not isinstance(value, dict):

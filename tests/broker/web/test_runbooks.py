@@ -1,4 +1,5 @@
-"""The links in alerts open runbooks on the affected broker; the wheel contains the runbooks."""
+"""The link of each alert opens a runbook on the affected broker. The wheel contains the
+runbooks."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ SECURED = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
     "inter.broker.listener.name": "SASL_PLAINTEXT",
 }
-"""Settings in addition to those of tests/broker/web/rights.py, whose first listener is plaintext.
-"""
+"""Settings that replace the plaintext listener of tests/broker/web/rights.py by a listener with
+SASL."""
 
 
 async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
@@ -90,7 +91,9 @@ async def test_commands_of_a_runbook_have_the_options_of_a_secured_broker(tmp_pa
     assert "YOUR_NAME" not in uneven.text
 
 
-async def test_commands_of_a_runbook_use_a_certificate_when_required(tmp_path: Path) -> None:
+async def test_commands_of_a_runbook_use_a_client_certificate_when_http_requires_one(
+    tmp_path: Path,
+) -> None:
     settings = {"http.authentication": "certificate", "http.ssl.client.auth": "requested"}
     async with encrypted(tmp_path, settings) as served:
         me = served.authority.issue("admin")

@@ -1,4 +1,4 @@
-"""A share group (KIP-932) in the responses of the HTTP API, which openapi.json describes."""
+"""Responses of the HTTP API about a share group (KIP-932). openapi.json describes the responses."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def first(seen: Seen, path: str = ONE) -> Any:
-    """Returns the only share partition of a response."""
     [row] = (await got(seen, path))["partitions"]
     return row
 
 
-async def test_share_api_lists_holders_and_counts_of_records_in_flight(tmp_path: Path) -> None:
+async def test_share_api_has_the_acquiring_members_and_the_counts_of_records_in_flight(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, two = await two_sharers(seen, 5)
         assert await one.fetch(2) == [(0, 1, 1)]
@@ -72,7 +73,7 @@ async def test_share_api_lists_holders_and_counts_of_records_in_flight(tmp_path:
     assert (other["loaded"], other["start_offset"], other["histories"]) == (False, 0, [])
 
 
-async def test_share_api_lists_each_delivery_of_a_record_that_was_delivered_five_times(
+async def test_share_api_lists_each_of_the_five_deliveries_of_a_record(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -106,7 +107,7 @@ async def test_share_api_names_former_members_from_the_journal(tmp_path: Path) -
     assert history["outcomes"][0]["client"] == "payments-1"
 
 
-async def test_share_api_with_an_offset_returns_only_its_range_and_its_history(
+async def test_share_api_with_an_offset_returns_only_range_and_history_of_that_offset(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -132,7 +133,7 @@ async def test_share_api_with_an_offset_returns_only_its_range_and_its_history(
         assert (await first(seen, f"{ONE}&offset=4"))["in_flight"] == []
 
 
-async def test_share_api_shows_the_stored_state_of_a_share_partition_that_is_not_loaded(
+async def test_share_api_shows_stored_state_of_a_share_partition_that_is_not_loaded(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -145,7 +146,7 @@ async def test_share_api_shows_the_stored_state_of_a_share_partition_that_is_not
     assert row["records"]["acknowledged"] == 1
 
 
-async def test_archived_records_are_named_after_a_restart(tmp_path: Path) -> None:
+async def test_share_api_lists_archived_records_after_a_restart(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         await a_poisonous_record(seen)
         before = (await first(seen))["histories"]
@@ -171,7 +172,7 @@ async def test_archived_records_are_named_after_a_restart(tmp_path: Path) -> Non
     assert [each["archived_because"] for each in one["histories"]] == ["rejected"]
 
 
-async def test_records_archived_before_a_reset_of_the_start_offset_are_not_shown(
+async def test_share_api_omits_records_archived_before_a_reset_of_the_start_offset(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -197,7 +198,7 @@ async def test_deleted_share_group_leaves_no_share_partition_in_memory(tmp_path:
         assert len(seen.broker.share_partitions) == 0
 
 
-async def test_share_api_names_the_records_that_delete_records_removed(tmp_path: Path) -> None:
+async def test_share_api_lists_the_offsets_that_delete_records_removed(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, _ = await two_sharers(seen)
         assert await one.fetch(1) == [(0, 0, 1)]
@@ -211,7 +212,9 @@ async def test_share_api_names_the_records_that_delete_records_removed(tmp_path:
     assert row["deleted"] == {"first_offset": 0, "last_offset": 1}
 
 
-async def test_lists_of_the_share_api_are_bounded_and_count_what_they_omit(tmp_path: Path) -> None:
+async def test_lists_of_the_share_api_are_bounded_and_count_the_omitted_entries(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, two = await two_sharers(seen, 300)
         assert await one.fetch(300) == [(0, 299, 1)]
@@ -224,7 +227,9 @@ async def test_lists_of_the_share_api_are_bounded_and_count_what_they_omit(tmp_p
     assert row["more_histories"] == 128 - views.HISTORIES_SHOWN
 
 
-async def test_share_api_refuses_other_groups_and_wrong_parameters(tmp_path: Path) -> None:
+async def test_share_api_refuses_groups_of_other_types_and_invalid_parameters(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         await seen.client.commit("auditors", 0)
         answer = await seen.get("/api/share/auditors")
@@ -246,7 +251,7 @@ async def test_share_api_hides_groups_and_topics_without_describe(tmp_path: Path
         assert len((await seen.json("alice", PATH))["partitions"]) == 3
 
 
-async def test_times_of_the_share_api_do_not_move_when_the_broker_was_paused(
+async def test_times_of_past_deliveries_in_the_share_api_are_not_changed_by_a_broker_pause(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -272,7 +277,7 @@ async def test_times_of_the_share_api_do_not_move_when_the_broker_was_paused(
     ]
 
 
-async def test_first_delivery_of_a_repeated_record_does_not_move_when_the_broker_was_paused(
+async def test_since_ms_of_a_stuck_record_finding_is_not_changed_by_a_pause_of_the_broker(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -288,7 +293,7 @@ async def test_first_delivery_of_a_repeated_record_does_not_move_when_the_broker
     assert stuck["since_ms"] == began_ms
 
 
-async def test_share_api_lists_a_delivery_once_when_it_is_in_memory_and_in_the_journal(
+async def test_share_api_lists_a_delivery_once_when_memory_and_journal_contain_it(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:

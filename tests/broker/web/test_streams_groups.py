@@ -1,4 +1,5 @@
-"""A streams group (KIP-1071) in the responses of the HTTP API, which openapi.json describes."""
+"""Responses of the HTTP API about a streams group (KIP-1071). openapi.json describes the
+responses."""
 
 from __future__ import annotations
 
@@ -35,14 +36,14 @@ UNCHANGED: dict[str, Any] = {
 
 
 async def beat(seen: Seen, member_id: str, epoch: int, **fields: Any) -> dict[str, Any]:
-    """Sends a StreamsGroupHeartbeat; without ``fields`` it contains no change."""
+    """Sends a StreamsGroupHeartbeat. Without ``fields``, the heartbeat reports no change."""
     call = {**UNCHANGED, **heartbeat(GROUP, member_id, epoch, **fields)}
     answer: dict[str, Any] = await seen.client.call(HEARTBEAT.key, 0, **call)
     assert answer["error_code"] == 0, answer
     return answer
 
 
-async def test_http_api_shows_the_tasks_for_which_a_member_waits(tmp_path: Path) -> None:
+async def test_http_api_shows_the_tasks_for_which_a_streams_member_waits(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         joining = {**JOINING, "topology": READS_ORDERS}
         await beat(seen, "a", 0, **joining)
@@ -64,7 +65,9 @@ async def test_http_api_shows_the_tasks_for_which_a_member_waits(tmp_path: Path)
     assert journal["rebalances"][-1]["moved"] == "0_2 from a to b"
 
 
-async def test_http_api_shows_the_missing_topic_and_the_requested_shutdown(tmp_path: Path) -> None:
+async def test_http_api_shows_missing_topic_and_requested_shutdown_of_a_streams_group(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         missing = topology(subtopology("0", "absent"))
         await beat(seen, "a", 0, **{**JOINING, "topology": missing})
@@ -82,7 +85,7 @@ async def test_http_api_shows_the_missing_topic_and_the_requested_shutdown(tmp_p
     ]
 
 
-async def test_verdict_stays_while_instances_end_and_start_without_a_source_topic(
+async def test_verdict_stays_not_ready_while_instances_restart_without_a_source_topic(
     tmp_path: Path,
 ) -> None:
     missing = {**JOINING, "topology": topology(subtopology("0", "absent"))}

@@ -1,4 +1,5 @@
-"""Transactions in /api: their clients, blocked partitions, waiting groups and outcomes."""
+"""Transactions in the HTTP API: their clients, the partitions that they block, the groups that wait
+for them, and their outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None:
-    """Forms a group whose member owns orders-0 and has read all committed records."""
+    """Forms a group whose member owns orders-0 and has committed offset ``offset``."""
     assignment = encode_assignment({"orders": [0]})
     who = await seen.client.join_alone(group, assignment=assignment, session_timeout_ms=300_000)
     mine = dict(zip(("member_id", "generation_id"), who, strict=True))
@@ -33,8 +34,8 @@ async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None
 
 
 async def held_for_41_s(seen: Seen) -> Producer:
-    """Appends five records and then a transaction with three records, for whose end a group waits
-    for 41 s."""
+    """Appends five records, and then three records of a transaction that stays open. A group then
+    waits for 41 s for the end of the transaction."""
     await produce(seen, 5)
     producer = await opened(seen)
     seen.pass_ms(1_000)
@@ -144,8 +145,8 @@ async def test_client_and_waiting_group_of_a_transaction_survive_a_restart(tmp_p
 
 
 async def hung(seen: Seen) -> None:
-    """Appends records of a hanging transaction that are 90 s old. No transactional id owns this
-    transaction."""
+    """Appends records of a hanging transaction, which belongs to no transactional id. The records
+    are 90 s old."""
     await produce(seen, 5)
     stray = await opened(seen, "stray")
     assert await stray.end() == 0
@@ -167,8 +168,11 @@ async def test_hanging_transaction_is_reported_when_no_transactional_id_owns_it(
     ]
 
 
-async def test_transaction_is_not_reported_as_hanging_while_ids_are_loading(tmp_path: Path) -> None:
-    """Otherwise an operator could abort a transaction that its coordinator will end."""
+async def test_transaction_is_not_reported_as_hanging_while_transactional_ids_are_loading(
+    tmp_path: Path,
+) -> None:
+    """An operator could otherwise abort a transaction that its coordinator would complete after
+    loading."""
     async with seeing(tmp_path) as seen:
         await hung(seen)
         await a_reader(seen, offset=9)
@@ -217,8 +221,8 @@ async def test_http_api_page_has_every_field_of_transaction_responses(tmp_path: 
 
 
 async def abort_by_operator(seen: Seen, producer: Producer) -> None:
-    """Writes an ABORT marker for the records of the producer to a partition, without a
-    coordinator."""
+    """Sends WriteTxnMarkers with an ABORT marker for the producer to a partition, as an operator's
+    tool does."""
     marker = {
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,
@@ -231,7 +235,7 @@ async def abort_by_operator(seen: Seen, producer: Producer) -> None:
     assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == 0
 
 
-async def test_transaction_aborted_by_an_operator_is_in_the_history_of_its_id(
+async def test_transaction_aborted_by_an_operator_is_in_history_of_its_transactional_id(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

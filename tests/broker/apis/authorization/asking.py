@@ -1,4 +1,5 @@
-"""A broker with an authorizer, topics and a group, and requests that tests send as any user."""
+"""Starts a broker with an authorizer, topics and a group, and builds requests that tests send as
+any user."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Asking:
         return await self.talk(user, lambda wire: wire.call(api, version, value))
 
     async def talk(self, user: str, work: Callable[[Wire], T]) -> T:
-        """Runs ``work`` on a connection of the user and returns the result of ``work``."""
+        """Runs ``work`` on a connection of the user. Returns the result of ``work``."""
         return await asked(self.broker, work, user)
 
     def id(self, topic: str) -> bytes:
@@ -46,8 +47,8 @@ class Asking:
 async def guarded_broker(
     directory: Path, *rules: str, allow_everyone: bool = False, topics: tuple[str, ...] = TOPICS
 ) -> AsyncIterator[Asking]:
-    """Yields an Asking on a broker with these topics, one record in each topic, and offsets that
-    `GROUP` committed for each topic."""
+    """Yields an Asking for a broker with these topics. Each topic has one record, and `GROUP` has
+    committed an offset for it."""
     judge = Rules(allow_everyone=allow_everyone)
     async with serving(directory, SETTINGS, authorizer=judge) as broker:
         asking = Asking(broker, judge)
@@ -94,7 +95,6 @@ def by_name(answer: Value, array: str = "topics") -> dict[str, set[int]]:
 
 
 def produce(*topics: str, transactional: bool = False, **fields: Any) -> Value:
-    """Returns a Produce request with one record for partition 0 of each topic."""
     more = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True, "base_sequence": 0}
     records = batch(b"x", **(more if transactional else {}))
     data = [{"name": name, "partition_data": [{"index": 0, "records": records}]} for name in topics]
@@ -104,7 +104,6 @@ def produce(*topics: str, transactional: bool = False, **fields: Any) -> Value:
 
 
 def commit(*topics: str, group: str = GROUP) -> Value:
-    """Returns an OffsetCommit request for offset 1 of partition 0 of each topic."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     return {
         "group_id": group, "topics": [{"name": name, "partitions": partitions} for name in topics],
@@ -112,7 +111,7 @@ def commit(*topics: str, group: str = GROUP) -> Value:
 
 
 def fetch(*topics: Any, key: str = "topic", **fields: Any) -> Value:
-    """Returns a Fetch request for partition 0 of each topic from offset 0; ``key`` names the field
+    """Returns a Fetch request for partition 0 of each topic from offset 0. ``key`` is the field
     that contains the name or id of the topic."""
     partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
     return {
@@ -122,19 +121,18 @@ def fetch(*topics: Any, key: str = "topic", **fields: Any) -> Value:
 
 
 def list_offsets(*topics: str) -> Value:
-    """Returns a ListOffsets request for the log end offset of partition 0 of each topic."""
     partitions = [{"partition_index": 0, "timestamp": -1}]
     return {"topics": [{"name": name, "partitions": partitions} for name in topics]}
 
 
 def metadata(*topics: str) -> Value:
-    """Returns a Metadata request for these topics that does not create missing topics."""
+    """Returns a Metadata request that does not create missing topics."""
     return {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
 
 
 def join(group: str) -> Value:
-    """Returns a JoinGroup request of a static member, to which the broker does not return
-    MEMBER_ID_REQUIRED."""
+    """Returns a JoinGroup request of a static member, because the broker does not reply
+    MEMBER_ID_REQUIRED to it."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": "", "group_instance_id": "static", "protocol_type": "consumer",

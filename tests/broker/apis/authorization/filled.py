@@ -1,8 +1,8 @@
-"""A broker with Kafka's authorizer, logins and one object of each kind, and requests for these
-objects.
+"""Starts a broker with Kafka's authorizer, logins and one object of each kind, and builds requests
+for these objects.
 
-The requests cover each API in every version. A request names an object, or names no object and so
-means all objects, or changes an object if its sender has the right.
+The requests cover each API in every version. Some requests name an object. Some name no object, and
+so mean all objects. Some change an object if the sender has the right.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ NAMED = "orders"
 IDLE = "idle"
 """A group that has offsets but no members."""
 ADMIN, OWNER, STRANGER, LOOKER = "admin", NAMED, "stranger", "looker"
-"""The users. LOOKER has only the right to describe topics."""
+"""The users. ADMIN is a super user, OWNER may do everything with topics, LOOKER may only describe
+topics, STRANGER has no rights."""
 USERS = (ADMIN, OWNER, STRANGER, LOOKER)
 PROTECTED = {
     **SETTINGS,
@@ -54,18 +55,17 @@ SALTED = b"0123456789abcdef0123456789abcdef"
 
 @asynccontextmanager
 async def protected_broker(directory: Path) -> AsyncIterator[Broker]:
-    """Yields a broker with an authorizer and logins that has no topics and no groups."""
+    """Yields a broker with an authorizer and logins, but without topics and groups."""
     async with serving(directory, PROTECTED) as broker:
         yield broker
 
 
 LONG_MS = 1_800_000
-"""A session timeout that no test exceeds."""
+"""A session timeout in ms that is longer than any test."""
 JOIN = {**join(NAMED), "group_instance_id": NAMED, "session_timeout_ms": LONG_MS}
 
 
 def logged_in(port: int, user: str) -> Wire:
-    """Returns a connection whose user has logged in."""
     wire = Wire(port, user)
     wire.call("SaslHandshake", 1, {"mechanism": "PLAIN"})
     token = f"\0{user}\0{user}-secret".encode()
@@ -74,7 +74,7 @@ def logged_in(port: int, user: str) -> Wire:
 
 
 async def talk(broker: Broker, user: str, work: Callable[[Wire], T]) -> T:
-    """Runs ``work`` on a connection of the user and returns the result of ``work``."""
+    """Runs ``work`` on a connection of the user. Returns the result of ``work``."""
 
     def run(wire: Wire) -> T:
         with logged_in(wire.socket.getpeername()[1], user) as mine:
@@ -138,7 +138,6 @@ def _settings(kind: int, name: str, key: str, text: str) -> Value:
 
 
 def acl_for_owner(name: str) -> Value:
-    """Returns an ACL that allows the owner every operation on a topic."""
     return {
         "resource_type": ResourceType.TOPIC,
         "resource_name": name,
@@ -163,7 +162,6 @@ ANY_ENTRY = {
 
 
 def scram_upsertion(name: str) -> Value:
-    """Returns a request that sets a SCRAM password."""
     upsertion = {
         "name": name, "mechanism": ScramMechanism.SHA_256.code, "iterations": 4096,
         "salt": b"salt of the tests", "salted_password": SALTED,
@@ -189,7 +187,7 @@ _KINDS = [
     {"resource_type": kind, "resource_name": name}
     for kind, name in ((2, NAMED), (4, ""), (4, "1"), (8, "1"), (16, NAMED), (32, NAMED))
 ]
-"""Types of resources that have settings."""
+"""The types of resources that have settings."""
 WELL_FORMED: dict[str, list[Value]] = {
     "AlterClientQuotas": [quota(2048.0)],
     "AlterConfigs": [
@@ -239,11 +237,10 @@ WELL_FORMED: dict[str, list[Value]] = {
     ],
     "Produce": [produce(NAMED)],
 }
-"""Valid requests of each API, in addition to those of `every_request`."""
+"""Valid requests by API. They are sent in addition to those of `every_request`."""
 
 
 def requests() -> list[Request]:
-    """Returns every request that the docstring of the module describes."""
     found = []
     for api, version in EVERY:
         value = asked(api, version)
@@ -268,7 +265,7 @@ REQUESTS = requests()
 
 
 def answers(port: int, user: str, asked: list[Request]) -> list[Any]:
-    """Returns the responses to the requests of the user; None if the broker closes the
+    """Returns the responses to a user's requests. A response is None if the broker closed the
     connection."""
     found: list[Any] = []
     connection = logged_in(port, user)

@@ -1,4 +1,4 @@
-"""An authorizer that stores its ACLs in memory and uses the client id of a connection as the user
+"""An authorizer that keeps its ACLs in memory and uses the client id of a connection as the user
 name."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ADMIN = "admin"
 
 
 class Check(NamedTuple):
-    """An authorization check of a request handler, with its result."""
+    """An authorization check by a request handler, and its result."""
 
     user: str
     operation: Operation
@@ -47,16 +47,13 @@ class Rules:
         self.acl_rules = AclRules(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
         self.authorization_cache = AuthorizationCacheMemory()
         self.asked: list[Check] = []
-        """All checks that handlers requested, in order."""
+        """All checks that handlers have made, in order."""
         for rule in rules:
             self.add(rule)
 
     def add(self, rule: str) -> None:
-        """Adds an ACL such as ``alice: READ TOPIC orders``.
-
-        ``deny`` before the operation makes the ACL deny it. ``*`` after the name makes the name a
-        prefix.
-        """
+        """Adds an ACL such as ``alice: READ TOPIC orders``. ``deny`` before the operation makes it
+        a deny entry. ``*`` after the name makes the name a prefix."""
         user, _, right = rule.partition(": ")
         words = right.split(" ")
         permission = Permission.ALLOW
@@ -90,7 +87,7 @@ class Rules:
 
     @property
     def denials(self) -> list[Check]:
-        """Returns the checks that the audit log would list as denials."""
+        """Returns the denied checks that the audit log would contain."""
         return [each for each in self.asked if not each.is_allowed and each.is_logged]
 
     # -- methods that handlers call

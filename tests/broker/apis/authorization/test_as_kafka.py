@@ -1,9 +1,9 @@
-"""The responses of handlers equal those of Apache Kafka 4.3.1 for every combination of client
+"""Tests that responses equal those of Apache Kafka 4.3.1 for every combination of a client's
 rights.
 
 The expected responses are in `tests/interop/secured`, whose tests run against Kafka. Requests about
-ACLs, users and quotas are tested here only when they are denied. Requests about tokens are not
-tested here, because they need a login.
+ACLs, users and quotas are tested here only with denied rights. Requests about tokens are not tested
+here, because they need a login.
 """
 
 from __future__ import annotations
@@ -60,12 +60,10 @@ OTHERWISE = {
     # The setting is not dynamic in Muster.
     "1:0 ": "1:42 ",
 }
-"""Maps parts of Kafka's responses to the different parts that Muster returns."""
+"""Parts of Kafka's responses where Muster responds differently, each with Muster's part."""
 
 
 class MusterSide(Side):
-    """A broker that uses the client id of each connection as its user name."""
-
     def __init__(self, wire: Wire, port: int, rules: Rules) -> None:
         super().__init__("Muster", None)  # type: ignore[arg-type]
         self._wire = wire
@@ -101,7 +99,6 @@ class MusterSide(Side):
 
 
 def entry_of(acl: Value) -> AclEntry:
-    """Returns the AclEntry for one creation in a CreateAcls request."""
     pattern = Pattern(
         ResourceType(acl["resource_type"]),
         acl["resource_name"],
@@ -112,15 +109,16 @@ def entry_of(acl: Value) -> AclEntry:
 
 
 def sorted_parts(answer: str) -> list[str]:
-    """Returns the sorted parts of a response in the form in which Muster sends them."""
+    """Returns the sorted parts of a response. Parts of Kafka's responses that differ in Muster are
+    replaced by Muster's."""
     for kafkas, ours in OTHERWISE.items():
         answer = (answer + " ").replace(kafkas, ours).strip()
     return sorted(answer.split(" "))
 
 
 async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> str:
-    """Returns a list of the cells whose response differs from the expected response, with both
-    responses."""
+    """Returns the table cells whose response differs from the expected one, with both responses, as
+    text."""
     port = broker.sockets.addresses()[0][1]
 
     def ask_all(wire: Wire) -> list[str]:

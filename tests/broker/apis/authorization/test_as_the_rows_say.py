@@ -1,7 +1,7 @@
-"""Each API checks exactly the rights that the API table and docs/use/coverage.md list.
+"""Tests that each API checks exactly the rights that the API table and docs/use/coverage.md list.
 
-The users range from a user without rights to an administrator, because a denied check ends the
-checks of a request.
+Several users send each request, from a user without rights to an administrator, because a denied
+check ends the checks of a request.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ SHARED = "shared"
 STREAMING = "streaming"
 """A streams group (KIP-1071) that reads the topic."""
 UNCREATED = "uncreated"
-"""A streams group that LOOKER may read and whose internal topic LOOKER may not create."""
+"""The id of a streams group that needs an internal topic. LOOKER may read the group, but may not
+create the topic."""
 
 
 def _streams_join(group_id: str, *changelogs: str) -> dict[str, Any]:
-    """Returns the first heartbeat of a member whose topology reads the topic."""
+    """Returns the first heartbeat of a member whose topology reads the topic of the tests."""
     topics = [{"name": name} for name in changelogs]
     subtopology = {
         "subtopology_id": "0",
@@ -117,7 +118,8 @@ def _join_modern(wire: Wire) -> None:
 
 
 def _with_id(value: Any, topic_id: Any) -> Any:
-    """Returns a request whose topic id is that of the topic; some APIs name topics only by id."""
+    """Returns a request in which the placeholder of a topic id is replaced by the id of the
+    topic."""
     if isinstance(value, dict):
         return {key: _with_id(each, topic_id) for key, each in value.items()}
     if isinstance(value, list):
@@ -140,7 +142,7 @@ def _join_shared(wire: Wire) -> None:
 
 
 def _join_streams(wire: Wire) -> None:
-    """Creates a streams group, and lets LOOKER read another one."""
+    """Creates a streams group, and allows LOOKER to read the group `UNCREATED`."""
     joining = _streams_join(STREAMING)
     until("joined", lambda: wire.call("StreamsGroupHeartbeat", 0, joining)["member_epoch"])
     reading = {

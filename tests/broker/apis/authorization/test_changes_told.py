@@ -1,4 +1,5 @@
-"""The audit log names the author of each change of ACLs, quotas, passwords and tokens."""
+"""Tests that the audit log names the author of each change of ACLs, quotas, passwords and
+tokens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Truncated or damaged requests get a response or close the connection, without an internal
-error."""
+"""Tests that a truncated or damaged request gets a response or closes the connection, without an
+internal error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Each API, in every version, denies the request of a principal without ACLs.
+"""Tests that each API, in every version, denies the request of a principal without ACLs.
 
-Two lists name the exceptions: public APIs, and APIs that omit hidden elements. The APIs that only a
-cluster serves are in `test_in_cluster.py`.
+Two lists name the exceptions: public APIs, and APIs that omit hidden elements. `test_in_cluster.py`
+tests the APIs that only a cluster supports.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ HIDING = {
     "ListGroups": "groups",
     "ListTransactions": "transaction_states",
 }
-"""APIs that omit all hidden elements from the response; the value is the name of the array."""
+"""APIs that omit all hidden elements from the response, with the name of the array."""
 NO_ID = {("DeleteTopics", 6), ("Metadata", 10), ("Metadata", 11)}
-"""Versions in which the request must name a topic by either a name or a topic id."""
+"""Versions in which a request that contains a topic name must have a zero topic id."""
 
 
 async def test_every_request_of_a_principal_without_acls_is_denied(tmp_path: Path) -> None:
@@ -84,7 +84,6 @@ def is_denial(api: Api, answer: Value) -> bool:
 
 
 def codes(answer: Any) -> set[int]:
-    """Returns every error code of a response, at any depth."""
     if isinstance(answer, list):
         return {code for each in answer for code in codes(each)}
     if not isinstance(answer, dict):

@@ -1,5 +1,5 @@
-"""Each API that only a cluster serves denies, in every version, the request of a principal without
-ACLs."""
+"""Tests that each API that only a cluster supports denies, in every version, the request of a
+principal without ACLs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = [
 
 
 class FakeRequest:
-    """A fake request with the attributes that a denying handler uses."""
+    """A fake request with the attributes that a handler uses when it denies a request."""
 
     def __init__(self, row: ServedApi, version: int, user: str) -> None:
         body = row.api.encode_request(version, asked(row.api, version))
@@ -41,8 +41,7 @@ class FakeRequest:
         self.value = row.api.decode_request(version, body)
         self.answers: list[dict[str, Any]] = []
 
-    def check(self) -> None:
-        """Does nothing, because the body is complete."""
+    def check(self) -> None: ...
 
     def frame(self, value: dict[str, Any]) -> dict[str, Any]:
         return value

@@ -1,4 +1,5 @@
-"""A connection caches its allowed names until its principal or an ACL changes."""
+"""Tests of the names that a connection has cached as allowed, until its principal or an ACL
+changes."""
 
 from __future__ import annotations
 
@@ -51,13 +52,15 @@ def new_connection(broker: Broker) -> Connection:
     return Connection(broker.server, Listener(broker.config.listeners[0]))
 
 
-async def test_routes_have_the_api_table_handlers_when_an_authorizer_is_set(tmp_path: Path) -> None:
+async def test_each_request_is_routed_to_its_api_table_handler_with_an_authorizer(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, authorizer=Rules()) as broker:
         for route in broker.server.routes.values():
             assert route.handle is SERVED[route.served.api.key].handle
 
 
-async def test_only_allowed_names_are_cached_between_requests(tmp_path: Path) -> None:
+async def test_connection_caches_allowed_topic_names_but_not_denied_names(tmp_path: Path) -> None:
     rules = Rules("alice: DESCRIBE TOPIC orders")
     partitions = [{"partition_index": 0, "timestamp": -1}]
     names = ("orders", "orders", "orders", "payments", "payments")

@@ -1,4 +1,4 @@
-"""The authorization of a request with many denied names works in slices (law 9).
+"""Tests that the authorization of a request with many denied names runs in slices.
 
 Each slice of these brokers ends immediately, so that the work yields to the event loop as often as
 possible.
@@ -36,14 +36,13 @@ DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
 def offset_fetch(*topics: str) -> Value:
-    """Returns an OffsetFetch request for partition 0 of each topic."""
     named = [{"name": name, "partition_indexes": [0]} for name in topics]
     return {"group_id": GROUP, "topics": named}
 
 
 async def pauses_of(asking: Asking, user: str, api: str, version: int, value: Value) -> int:
-    """Sends a request with some denied topics and returns how often the work on the request yielded
-    to the event loop."""
+    """Sends a request with many denied topics. Returns how often the work on the request yielded to
+    the event loop."""
     turns = counted(asking.broker.slicer, "turn")
     answer = await asking.ask(user, api, version, value)
     assert codes(answer) >= DENIED
@@ -160,7 +159,9 @@ async def test_offset_fetch_of_all_topics_yields_after_each_hidden_topic(
         assert len(turns) >= len(names)
 
 
-async def test_long_names_are_not_cached_for_a_connection(tmp_path: Path) -> None:
+async def test_connection_does_not_cache_allowed_names_above_the_maximum_length(
+    tmp_path: Path,
+) -> None:
     async with guarded_broker(tmp_path, "alice: READ GROUP *") as asking:
 
         def beat(wire: Wire) -> None:

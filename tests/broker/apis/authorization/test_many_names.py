@@ -1,4 +1,4 @@
-"""No step of the work on a request handles more than a few denied names (law 9)."""
+"""Tests that no step of the work on a request handles more than a few denied names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.broker.apis.authorization.asking import GROUP, Value, guarded_broker
 from tests.broker.loop_work import counting_lines
 
 MANY = 600
-"""A number of names that is too large to be decoded in the event loop."""
+"""A number of names that is too large for a request to be decoded in the event loop."""
 FEW = 2
 LINES_IN_A_STEP = 300
-"""The maximum number of code lines that one step executes. One line per name would exceed the
-maximum."""
+"""The maximum number of code lines that one step executes. It is below `MANY`, so that one line per
+name in one step would exceed it."""
 
 Names = list[str]
 

@@ -1,5 +1,5 @@
-"""A partly denied request gets errors for its denied elements and responses for the other elements,
-for any number of elements."""
+"""Tests of partly denied requests: denied elements get errors, and the other elements get their
+usual responses, whatever the number of elements."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ IDS = (
 
 
 def topics(array: str, name: str = "name", **fields: Any) -> Any:
-    """Returns a function that builds an array of elements from given names, which it sets in the
-    field ``name`` of the elements."""
+    """Returns a function that builds an array of elements from a list of names. ``name`` is the
+    field of an element that contains its name."""
     return lambda names: {array: [{name: each, **fields} for each in names]}
 
 
 def plain(array: str, **fields: Any) -> Any:
-    """Returns a function that builds an array of given names."""
+    """Returns a function that builds an array that contains the names themselves."""
     return lambda names: {array: names, **fields}
 
 
 def settings(**fields: Any) -> Any:
-    """Returns a function that builds topic resources with settings from given names."""
+    """Returns a function that builds topic resources with settings from a list of names."""
     return lambda names: {
         "resources": [{"resource_type": 2, "resource_name": each, **fields} for each in names]
     }
@@ -141,7 +141,7 @@ REQUESTS: Mapping[str, tuple[int, Any, str, Value]] = {
 
 @pytest.fixture(scope="module")
 def sizes() -> tuple[int, int]:
-    """Returns a number of elements that is handled at once, and a number of elements that is
+    """Returns two numbers of elements: one that is handled in a single step, and one that is
     handled in slices and threads."""
     return 3, 300
 
@@ -229,7 +229,7 @@ async def test_produce_fails_for_all_topics_when_transactional_id_is_denied(tmp_
         assert not said["orders"] & set(IDS)
 
 
-async def test_request_is_denied_at_once_when_its_acl_was_removed(tmp_path: Path) -> None:
+async def test_request_is_denied_immediately_after_its_acl_was_removed(tmp_path: Path) -> None:
     beat = {"group_id": GROUP, "generation_id": 1, "member_id": "m"}
     requests = (
         ("Produce", 7, produce("orders")),

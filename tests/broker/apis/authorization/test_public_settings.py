@@ -1,4 +1,4 @@
-"""Every user may read the settings that contain the HTTP address of the broker, and no other
+"""Tests that every user may read the settings that contain the broker's HTTP address, and no other
 settings."""
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""No response to a principal without rights depends on which objects exist, and no request of such
-a principal changes an object.
+"""Tests that no response to a principal without rights depends on which objects exist, and that no
+request of such a principal changes an object.
 
-Two brokers with Kafka's authorizer get the same requests. The first broker has the topics, groups,
-transactional ids, ACLs, users, quotas, tokens and settings that the requests name; the second
-broker does not have them. A principal without rights gets the same responses, byte for byte, from
-both brokers. Only ApiVersions is answered to every client; Metadata and DescribeCluster list the
+Two brokers with Kafka's authorizer receive the same requests. The first broker has the topics,
+groups, transactional ids, ACLs, users, quotas, tokens and settings that the requests name; the
+second broker has none of them. A principal without rights must get the same bytes from both
+brokers. Only ApiVersions is answered to every client. Metadata and DescribeCluster list the
 brokers, as in Kafka. For an administrator each API must return or change an object. Otherwise the
 test would miss a handler that does not call the authorizer.
 """
@@ -63,7 +63,7 @@ SAY_NOTHING = {
     "ShareFetch": "the requests name topics by an unknown id",
     "UpdateFeatures": "settings determine the feature levels of a standalone broker",
 }
-"""APIs whose responses never depend on existing objects. The value is the reason."""
+"""APIs whose responses never depend on existing objects, with the reason."""
 
 
 async def _answers(broker: Broker, user: str, asked: list[Request]) -> list[Any]:
@@ -128,7 +128,6 @@ async def test_administrator_can_read_or_change_an_object_with_each_api(tmp_path
 async def test_only_api_versions_and_sasl_handshake_are_answered_before_a_login(
     tmp_path: Path,
 ) -> None:
-    """A client that has not logged in does not even get an authorization error."""
 
     def ask(wire: Wire) -> set[str]:
         answered = set()

@@ -1,5 +1,4 @@
-"""Easy mistakes about rights. The numbers in the test names are those of the security statements in
-docs/internals/proofs.md."""
+"""Tests of details of authorization that are easy to get wrong."""
 
 from __future__ import annotations
 
@@ -79,7 +78,7 @@ async def test_deny_of_all_denies_every_operation_except_to_super_users(
 
 
 @pytest.mark.proves("security 12")
-async def test_topic_is_denied_by_default_after_its_first_acl(
+async def test_allow_everyone_does_not_apply_to_a_topic_that_has_an_acl(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, allow_everyone=True) as asking:
@@ -157,7 +156,7 @@ async def test_describe_topic_partitions_accepts_cursor_at_denied_topic(
         assert await described("a", -1, named=()) == ({}, set())
 
 
-async def test_offset_fetch_without_groups_returns_an_empty_list(tmp_path: Path) -> None:
+async def test_offset_fetch_of_an_empty_group_list_returns_no_groups(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         answer = await asking.ask("alice", "OffsetFetch", 8, {"groups": []})
         assert answer["groups"] == []
@@ -347,7 +346,7 @@ def _recorded_state(asking: Asking) -> tuple[int, int, dict[str, int]]:
 
 
 @pytest.mark.proves("security 19")
-async def test_hidden_groups_of_list_groups_are_not_audited_as_denials(
+async def test_groups_that_list_groups_hides_are_not_audited_as_denials(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(

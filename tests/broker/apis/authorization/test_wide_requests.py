@@ -1,4 +1,5 @@
-"""A request for the maximum number of partitions of a topic does not block the loop (law 9)."""
+"""Tests that a request for the maximum number of partitions of a topic does not block the event
+loop."""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ DENIED: dict[str, set[int]] = defaultdict(
 async def codes_in_short_steps(
     asking: Asking, user: str, api: str, version: int, value: Value
 ) -> set[int]:
-    """Sends a request and returns the error codes of its response; fails if one step of the work
+    """Sends a request and returns the error codes of its response. Fails if one step of the work
     takes 10 ms or more."""
     with counting() as work:
         answer = await asking.ask(user, api, version, value)

@@ -1,4 +1,4 @@
-"""A broker with quotas and a mock clock."""
+"""Starts a broker with quotas and a mock clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QuotaBroker:
         self.time = time
 
     async def set(self, entity: Entity = ANYBODY, **quotas: float | None) -> None:
-        """Sets quotas of an entity; the value None removes a quota."""
+        """Sets quotas of an entity. The value None removes a quota."""
         assert await self.broker.secured.quotas.alter({entity: quotas}) == {}
 
     async def client(self, client_id: str = "tester") -> Client:
@@ -46,7 +46,7 @@ async def broker_with_quotas(
     settings: Mapping[str, str] | None = None,
     authorizer: Authorizer | None = None,
 ) -> AsyncIterator[QuotaBroker]:
-    """Yields a broker with a frozen clock and a topic ``t`` with one partition."""
+    """Yields a broker with a frozen clock and a topic ``t`` that has one partition."""
     time = MockTime()
     time.freeze()
     async with serving(directory, settings, time=time, authorizer=authorizer) as broker:
@@ -68,7 +68,7 @@ def produce_of(size: int, version: int = 9, client_id: str = "tester", **fields:
 
 
 async def is_silent(client: Client, turns: int = 20) -> bool:
-    """Returns True if no byte arrives from the broker in ``turns`` waits of 1 ms."""
+    """Returns True if no byte arrives from the broker during ``turns`` waits of 1 ms."""
     for _ in range(turns):
         await asyncio.sleep(0.001)
     return not client.reader._buffer  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A client above its quota does not slow down a client below its quota."""
+"""Tests that a client above its quota does not slow down a client below its quota."""
 
 from __future__ import annotations
 
@@ -52,10 +52,8 @@ for each in sockets:
 @contextmanager
 def flooding(port: int, data: bytes) -> Iterator[None]:
     """Sends these bytes from a separate process as fast as the broker accepts them, and reads the
-    responses.
-
-    In this process, a preempted thread would keep the interpreter lock and delay the measurement.
-    """
+    responses. A thread of this process would sometimes be preempted with the interpreter lock and
+    delay the measurement."""
     command = [sys.executable, "-c", FLOOD, str(port)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
         assert process.stdin is not None
@@ -70,10 +68,8 @@ def flooding(port: int, data: bytes) -> Iterator[None]:
 
 
 def heartbeats_ms(broker: Broker) -> list[float]:
-    """Returns the durations in ms of consecutive heartbeats, in ascending order.
-
-    The durations exclude the time in which the broker or this thread waits for a CPU core.
-    """
+    """Returns the durations in ms of consecutive heartbeats, in ascending order. They exclude the
+    time in which the broker or this thread waits for a CPU core."""
     request = frame("Heartbeat", 3, 1, {"group_id": "g", "generation_id": 1, "member_id": "m"})
     took = []
     until = perf_counter() + FOR_S

@@ -1,5 +1,5 @@
-"""The controller mutation quota limits the created and deleted partitions per second of each client
-(KIP-599)."""
+"""Tests that the controller mutation quota limits the created and deleted partitions per second of
+each client (KIP-599)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_validate_only_does_not_count_for_the_mutation_quota(tmp_path: Pat
             assert (codes(answer), answer["throttle_time_ms"]) == ([NONE], 0)
 
 
-async def test_auto_created_topics_count_for_the_mutation_quota_unthrottled(
+async def test_auto_created_topics_count_for_the_mutation_quota_without_a_throttle(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS | {"num.partitions": "12"}) as bound:

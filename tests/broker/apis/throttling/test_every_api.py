@@ -1,4 +1,5 @@
-"""Each served API is throttled and returns the throttle time, as in Kafka's RequestQuotaTest."""
+"""Tests that each API is throttled and returns the throttle time, as in Kafka's
+RequestQuotaTest."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.broker.serving import eventually
 pytestmark = pytest.mark.proves("security 31")
 
 NEXT_TO_NOTHING = 1e-7
-"""A request quota, in percent of the loop's time, that the work on any request exceeds."""
+"""A request quota, in percent of the event loop's time, that the work on any request exceeds."""
 WINDOW_MS = 1000
 ANY = 1
 ASKED: dict[int, dict[str, Any]] = {
@@ -35,14 +36,14 @@ ASKED: dict[int, dict[str, Any]] = {
         "permission_type": ANY,
     },
 }
-"""The fields that a request of each API must have to get a response. Most APIs need only default
+"""The fields that a request needs to get a response, by API key. Most APIs need only default
 values."""
 
 
 async def throttled_call(
     bound: QuotaBroker, key: int, version: int, value: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Sends a request that throttles its connection, and returns the response."""
+    """Sends a request that throttles its connection. Returns the response."""
     client = await bound.client()
     try:
         before = bound.throttled
@@ -75,8 +76,8 @@ def test_only_apis_between_brokers_are_exempt_from_the_request_quota() -> None:
 
 
 async def test_denied_requests_are_throttled(tmp_path: Path) -> None:
-    """Kafka's testUnauthorizedThrottle requires this. Denied requests between brokers are measured
-    too."""
+    """Kafka's testUnauthorizedThrottle tests this too. Denied requests between brokers are measured
+    as well."""
     rules = Rules()
     async with broker_with_quotas(tmp_path, authorizer=rules) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)

@@ -1,7 +1,7 @@
-"""The request quota in ms: one percent is 10 ms of the loop's thread per second.
+"""Tests the request quota in ms: one percent is 10 ms of the event loop's thread per second.
 
 Handlers advance the test clock by the duration of their work. A client with a quota of 10 % may use
-1 s of work in ten seconds; after 1.05 s of work the client waits 0.5 s.
+1 s of work in ten seconds. After 1.05 s of work the client is throttled for 0.5 s.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ WAYS = [at_once, in_slices, in_slices_that_wait, in_a_coroutine_that_waits, park
 async def working(
     directory: Path, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[QuotaBroker, Client, list[Works]]]:
-    """Yields a client with a quota of 10 %, and the list of functions that handle the next
+    """Yields a client with a quota of 10 %, and a list of functions, which handle the next
     heartbeats of the client."""
     works: list[Works] = []
     clock = Clock()
@@ -137,7 +137,7 @@ async def throttle_time_ms(client: Client) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_request_quota_excludes_the_time_that_a_request_waits(
+async def test_request_quota_excludes_the_waiting_time_of_a_request(
     way: Works, tmp_path: Path
 ) -> None:
     async with working(tmp_path) as (_, client, works):

@@ -1,4 +1,5 @@
-"""APIs that only a cluster serves, or that a cluster serves differently, are throttled too."""
+"""Tests the throttling of APIs that only a cluster supports, or that a cluster handles differently
+from a standalone broker."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ async def check(bound: QuotaBroker, row: ServedApi) -> None:
         assert answer.get("throttle_time_ms", 0) == expected, f"{row.api.name} v{version}"
 
 
-async def test_cluster_requests_of_clients_are_throttled_and_return_the_time(
+async def test_cluster_requests_of_clients_are_throttled_and_return_throttle_time(
     tmp_path: Path,
 ) -> None:
     assert {row.api.name for row in OF_CLIENTS} == {

@@ -1,4 +1,5 @@
-"""The broker measures each request and throttles the client in ms, as Kafka does."""
+"""Tests that the broker measures each request and throttles the client by the same time in ms as
+Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def framed(data: bytes) -> bytes:
 
 
 async def produced(client: Client, size: int) -> int:
-    """Sends a Produce of ``size`` bytes and returns its throttle time in ms."""
+    """Sends a Produce of ``size`` bytes. Returns its throttle time in ms."""
     client.send_raw(framed(produce_of(size, client_id=client.client_id)))
     answer = await client.receive((PRODUCE.key, 9, 7))
     assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0

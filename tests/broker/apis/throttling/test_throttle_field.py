@@ -23,7 +23,7 @@ def framed(name: str, version: int, **value: object) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def test_response_with_inserted_throttle_time_equals_the_encoded_response() -> None:
+def test_response_with_inserted_throttle_time_equals_response_encoded_with_throttle_time() -> None:
     for name, version in VERSIONS:
         key = BY_NAME[name].key
         told = with_throttle(framed(name, version), key, version, 1234)

@@ -1,4 +1,4 @@
-"""A Fetch above its quota: records that exceed the quota are not sent and not counted until a later
+"""Tests a Fetch above its quota: its records are neither sent nor counted before a later
 request."""
 
 from __future__ import annotations

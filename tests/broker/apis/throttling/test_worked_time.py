@@ -1,5 +1,5 @@
-"""The recorded time of a request never exceeds the elapsed time, even if one part of its work
-starts another part."""
+"""Tests that the recorded time of a request never exceeds the elapsed time, even if one part of its
+work starts another part."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from tests.broker.transactional import initialized
 from tests.wire import Wire
 
 MUCH = 1e9
-"""A request quota in percent of the loop's time. The quota is so high that no client is throttled,
+"""A request quota in percent of the event loop's time. It is so high that no client is throttled,
 but the time is recorded."""
 JUDGED_LATER = 300
 """A number of topics that is so large that Fetch authorizes them in a separate part of its work."""
 
 
 def recorded_s(bound: QuotaBroker, client_id: str) -> float:
-    """Returns the seconds of request time recorded for a client; the mock clock must be frozen."""
+    """Returns the request time in seconds that is recorded for a client. The mock clock must be
+    frozen."""
     share = bound.broker.secured.quotas.quotas.shares_of(ANYBODY.user or "", client_id).request
     assert isinstance(share, Share)
     now_ms = bound.time.now().mono_ms
@@ -37,8 +38,8 @@ def recorded_s(bound: QuotaBroker, client_id: str) -> float:
 
 @asynccontextmanager
 async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncIterator[None]:
-    """Checks that the time recorded in the context is above zero and at most the duration of the
-    context."""
+    """Checks that the time recorded within this context is above zero and at most the duration of
+    the context."""
     before_s, began_s = recorded_s(bound, client_id), perf_counter()
     yield
     used_s = recorded_s(bound, client_id) - before_s
@@ -46,7 +47,7 @@ async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncI
 
 
 async def test_measured_request_time_of_add_partitions_is_bounded(tmp_path: Path) -> None:
-    """The handling of the coordinator's reply starts another part of the work."""
+    """The reply of the coordinator starts another part of the work."""
 
     def added(wire: Wire) -> int:
         return initialized(wire, "id", rules=1).add({"t": [0]}, version=3)

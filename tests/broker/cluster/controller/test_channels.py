@@ -1,5 +1,5 @@
-"""The channels of the controller send requests in order, one at a time; a channel sends the next
-request when the broker has answered or has failed."""
+"""Tests the channels of the controller. A channel sends requests to one broker in order. A channel
+sends the next request when the broker has answered or has failed."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Scene:
         return BrokerFact(2, epoch, (endpoint,))
 
     def epochs(self) -> list[int]:
-        """Returns the controller epochs of the received requests; in these tests each request has a
-        different epoch."""
+        """Returns the controller epochs of the received requests. Each request of these tests has
+        another epoch, so the epoch identifies the request."""
         return [value["controller_epoch"] for _, _, value in self.other.asked]
 
 
@@ -95,7 +95,7 @@ async def test_controller_channel_sends_requests_in_order_one_at_a_time() -> Non
         assert there.channels.waiting() == {2: 0}
 
 
-async def test_channel_repeats_an_unanswered_request_before_the_next_request() -> None:
+async def test_controller_channel_repeats_an_unanswered_request_before_the_next_request() -> None:
     async with scene() as there:
         there.answers = [None, None]
         there.channels.brokers_are([there.broker(5)])
@@ -146,7 +146,7 @@ async def test_controller_channel_drops_requests_for_a_removed_broker() -> None:
 
 
 @pytest.mark.proves("clusters 12")
-async def test_broker_without_inter_broker_listener_is_logged_and_skipped() -> None:
+async def test_controller_channel_logs_and_skips_broker_without_inter_broker_listener() -> None:
     async with scene() as there:
         odd = there.broker(9, listener="OTHER")._replace(broker_id=3)
         with capture_logs() as lines:
@@ -164,7 +164,7 @@ def told_topic(*errors: int) -> list[LeaderAndIsrTopic]:
     return [LeaderAndIsrTopic("t", ID, parts)]
 
 
-async def test_partition_errors_are_mapped_by_topic_id_and_by_name() -> None:
+async def test_controller_channel_finds_partition_errors_by_topic_id_or_name() -> None:
     request = LeaderAndIsrRequest(2, 5, 1, 1, told_topic(0, 56), ())
     wanted = {("t", 0): 0, ("t", 1): 56}
     async with scene() as there:
@@ -187,9 +187,9 @@ async def test_partition_errors_are_mapped_by_topic_id_and_by_name() -> None:
         assert there.answered[0].partitions == wanted
 
 
-async def test_request_split_into_two_messages_has_one_result() -> None:
-    """A StopReplica request of an old version either deletes all of its partitions or deletes no
-    partition."""
+async def test_stop_replica_request_that_is_split_into_two_messages_has_one_result() -> None:
+    """In old versions, a StopReplica request either deletes all of its partitions or none, so a
+    request that deletes only some of its partitions needs two messages."""
     parts = [StoppedPartition(0, -1, delete=True), StoppedPartition(1, -1, delete=False)]
     request = StopReplicaRequest(2, 5, 1, 1, [StoppedTopic("t", parts)])
     async with scene("0.10.2") as there:

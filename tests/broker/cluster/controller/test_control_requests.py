@@ -1,4 +1,4 @@
-"""Encoding and decoding return the controller's requests unchanged, except fields that a version
+"""Tests that encoding and decoding preserve the controller's requests, except fields that a version
 lacks."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Requests to the controller in every version: the resulting call to the controller host, and the
-response."""
+"""Tests requests to the controller in every version: the resulting call to the controller host, and
+the response."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _CLIENTS = ThreadPoolExecutor(2)
 
 
 class Host:
-    """A fake controller host that records the calls and answers each call with the configured
+    """A fake controller host that records calls, and answers each of them with the configured
     reply."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Scene:
     async def asks(
         self, name: str, version: int, value: dict[str, Any], reply: Reply | None = None
     ) -> tuple[Call | None, dict[str, Any]]:
-        """Sends a request; returns the call to the controller host, and the response."""
+        """Sends a request. Returns the call to the controller host, and the response."""
         self.host.calls, self.host.reply = [], reply
 
         def call() -> dict[str, Any]:
@@ -100,7 +100,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 def fields_of(call: Call | None) -> dict[str, Any]:
-    """Returns the fields of the call except its ticket."""
+    """Returns the fields of a call except its ticket."""
     assert call is not None
     return {name: getattr(call, name) for name in call.__slots__ if name != "ticket"}
 
@@ -161,7 +161,6 @@ async def test_alter_partition_is_passed_to_the_controller_in_every_version(vers
 
 
 async def test_alter_partition_with_a_zero_topic_id_gets_unknown_topic_id() -> None:
-    """Trap 17: a topic without a topic id cannot be identified by topic id."""
     async with scene() as there:
         partition = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0}
         call, answer = await there.asks(

@@ -1,4 +1,4 @@
-"""The controller host reads ZooKeeper and handles invalid nodes."""
+"""Tests how the controller host reads ZooKeeper and handles invalid nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ BAD = b'{"version":'
 
 
 async def started_controller(there: Cluster) -> Host:
-    """Starts the first host and waits until it is the controller."""
     first = there.hosts[0]
     first.host.start()
     await eventually(lambda: first.seen(ControllerReady))
@@ -45,7 +44,7 @@ def leads(there: Cluster, topic: str, leader: int) -> bool:
 
 @pytest.mark.proves("clusters 9")
 async def test_controller_elects_leader_of_a_new_topic_and_notifies_brokers() -> None:
-    """Trap 9: the controller sends live brokers before it sends leaders."""
+    """The controller must send the live brokers before it sends leaders."""
     async with hosted(1, obedient=2) as there:
         await started_controller(there)
         await there.topic("t", (11, 12))
@@ -62,7 +61,7 @@ async def test_controller_elects_leader_of_a_new_topic_and_notifies_brokers() ->
 
 @pytest.mark.proves("clusters 20")
 async def test_controller_detects_a_broker_that_left_during_a_lost_connection() -> None:
-    """Trap 20: kazoo removes all watches when it loses the connection."""
+    """kazoo removes all watches when it loses the connection."""
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         await there.topic("t", (11, 12))
@@ -92,7 +91,7 @@ async def test_topic_node_is_watched_after_a_reconnect() -> None:
 
 
 @pytest.mark.proves("clusters 15")
-async def test_broker_restart_during_a_lost_connection_counts_as_leave_and_join() -> None:
+async def test_controller_sees_a_broker_restart_that_happens_during_a_lost_connection() -> None:
     async with hosted(1, obedient=1) as there:
         host = await started_controller(there)
         only = there.obedient[0]
@@ -108,7 +107,7 @@ async def test_broker_restart_during_a_lost_connection_counts_as_leave_and_join(
         await eventually(lambda: any(each["broker_epoch"] == epoch for each in only.of(6)))
 
 
-async def test_topic_keeps_its_state_and_watch_when_its_node_becomes_invalid() -> None:
+async def test_controller_keeps_state_and_watch_of_a_topic_with_an_invalid_znode() -> None:
     async with hosted(1, obedient=1) as there:
         host = await started_controller(there)
         await there.topic("t", (11,))
@@ -130,9 +129,8 @@ async def test_topic_keeps_its_state_and_watch_when_its_node_becomes_invalid() -
 
 
 @pytest.mark.proves("clusters 22")
-async def test_invalid_nodes_do_not_affect_other_topics() -> None:
-    """Trap 22, and trap 12: a broker lacks the inter-broker listener at the election and
-    afterwards."""
+async def test_invalid_znodes_do_not_affect_other_topics() -> None:
+    """A further case: a registered broker does not have the inter-broker listener."""
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
         await there.zookeeper.create(f"{brokers.IDS}/not-a-number", b"", ephemeral=True)
@@ -161,7 +159,7 @@ async def test_invalid_nodes_do_not_affect_other_topics() -> None:
 
 
 @pytest.mark.proves("clusters 21")
-async def test_fenced_controller_resigns() -> None:
+async def test_controller_resigns_when_a_newer_controller_has_fenced_it() -> None:
     async with hosted(1, obedient=1) as there:
         host = await started_controller(there)
         await there.zookeeper.set(cluster.CONTROLLER_EPOCH, b"5")
@@ -173,7 +171,7 @@ async def test_fenced_controller_resigns() -> None:
 
 @pytest.mark.proves("clusters 17")
 async def test_controller_restores_a_topic_id_that_brokers_know() -> None:
-    """Trap 17: an old tool overwrites the topic node without the topic id (KAFKA-14190)."""
+    """An old tool overwrites the topic node without the topic id (KAFKA-14190)."""
     async with hosted(1, obedient=1) as there:
         there.hosts[0].known_ids["t"] = bytes(range(16))
         await there.topic("t", (11,))
@@ -208,11 +206,11 @@ async def test_invalid_request_nodes_of_old_tools_are_deleted() -> None:
         await eventually(lambda: there.data(admin.REASSIGN) is None)
 
 
-async def test_missing_request_node_is_not_deleted(
+async def test_controller_does_not_delete_a_missing_request_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the host deleted missing nodes, it would delete an unread request of an old tool when its
-    term starts."""
+    """A controller that deletes the node at the start of its term may delete a request of an old
+    tool without reading it."""
     async with hosted(1, obedient=1) as there:
         zookeeper = there.hosts[0].zookeeper
         multi, deleted = zookeeper.multi, list[str]()
@@ -233,9 +231,9 @@ async def test_missing_request_node_is_not_deleted(
         assert deleted.count(admin.PREFERRED) == 1
 
 
-async def test_reassignments_that_remain_in_the_node_are_not_restarted() -> None:
-    """The controller writes the remaining reassignments to the node. Only a new node counts as a
-    new request."""
+async def test_reassignments_that_the_controller_leaves_in_the_node_are_not_restarted() -> None:
+    """The controller itself writes the remaining reassignments to the node. Only a new node counts
+    as a new request."""
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         for each in ("fast", "slow"):
@@ -254,7 +252,7 @@ async def test_reassignments_that_remain_in_the_node_are_not_restarted() -> None
         await eventually(lambda: len(host.seen(ReassignmentStarted)) == 3)
 
 
-async def test_producer_ids_are_refused_until_an_invalid_block_is_corrected() -> None:
+async def test_allocate_producer_ids_fails_until_an_invalid_block_znode_is_corrected() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.set(cluster.PRODUCER_IDS, b"")
         await there.zookeeper.set(cluster.PRODUCER_IDS, BAD)
@@ -327,11 +325,9 @@ async def test_starting_controller_yields_to_the_event_loop_after_each_topic() -
 
 
 async def test_partition_state_is_not_written_when_its_leader_registered_again() -> None:
-    """The leader may have lost its last records in a power loss.
-
-    If the controller wrote the state and then died, the next controller would consider the state
-    newer than the registration of the leader.
-    """
+    """The leader may have lost its last records in a power failure. If the controller wrote the
+    state and then failed, the next controller would believe that the state was written after the
+    leader registered."""
     async with hosted(1, obedient=3) as there:
         host = await started_controller(there)
         leader, _, third = there.obedient

@@ -1,4 +1,4 @@
-"""Log lines of the controller: events that occur within a short time share a line."""
+"""Tests the log lines of the controller: events that occur within a short time share a line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def moved(index: int, leader: int = 2, before: int = 1, cause: Cause = Cause.OFF
 
 
 def lines_of(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """Returns the log lines for events that occur at the same time."""
     lines = ControllerLines(Time())
     with capture_logs() as written:
         for each in events:
@@ -80,7 +79,7 @@ async def test_controller_log_lines_are_written_by_a_timer() -> None:
         await eventually(lambda: len(written) == 2)
 
 
-async def test_controller_log_lines_are_bounded() -> None:
+async def test_number_of_controller_log_lines_per_interval_is_bounded() -> None:
     written = lines_of([BrokerLeft(each, each) for each in range(LINES_MAX + 7)])
     assert len(written) == LINES_MAX + 1
     assert written[-1]["events"] == 7
@@ -98,7 +97,9 @@ async def test_controller_log_lines_are_bounded() -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_controller_event_without_a_leader_change_is_not_logged(event: Event) -> None:
+async def test_controller_events_that_do_not_matter_to_operators_are_not_logged(
+    event: Event,
+) -> None:
     assert lines_of([event]) == []
 
 

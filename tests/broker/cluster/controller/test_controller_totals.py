@@ -1,5 +1,5 @@
-"""Metrics of the controller: leader elections by cause, and the time in which partitions had no
-leader."""
+"""Tests the metrics of the controller: leader elections by cause, and the time in which partitions
+had no leader."""
 
 from __future__ import annotations
 

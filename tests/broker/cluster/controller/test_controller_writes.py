@@ -1,5 +1,5 @@
-"""Writes of the controller are fenced by the controller epoch and are verified after a lost
-response."""
+"""Tests that writes of the controller are fenced by the controller epoch, and are verified after a
+lost response."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATH = topics.state_path("t", 0)
 
 
 class Scene:
-    """A controller with epoch 1, and a second client."""
+    """A controller with epoch 1, and a second ZooKeeper client."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -80,7 +80,9 @@ async def test_partition_state_is_set_only_at_the_expected_version() -> None:
 
 @pytest.mark.proves("clusters 3")
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_write_with_a_lost_response_succeeds_when_the_node_has_its_content(lost: int) -> None:
+async def test_controller_write_with_lost_response_succeeds_if_the_node_has_its_content(
+    lost: int,
+) -> None:
     there = await scene()
     there.zookeeper.lose_answers(1)
     assert await there.does(CreateState(1, "t", 0, STATE)) == (Result.OK, 0)
@@ -96,7 +98,7 @@ async def test_write_with_a_lost_response_succeeds_when_the_node_has_its_content
     assert (await there.does(DeleteNodes(5, [PATH])))[0] is Result.OK
 
 
-async def test_write_with_a_lost_response_fails_when_another_client_wrote() -> None:
+async def test_controller_write_with_lost_response_fails_if_another_client_wrote() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     other = topics.encode_state(topics.StateNode(2, 5, (2,), 1))
@@ -121,7 +123,7 @@ WRITES: list[Write] = [
 @pytest.mark.proves("clusters 21")
 @pytest.mark.parametrize("write", WRITES, ids=lambda each: type(each).__name__)
 async def test_write_of_a_fenced_controller_is_refused(write: Write) -> None:
-    """Trap 21: each write is a multi that checks the version of the controller epoch node."""
+    """Each write is a multi that checks the version of the controller epoch node."""
     there = await scene()
     await there.does(CreateState(9, "t", 1, STATE))
     await there.other.create(admin.REASSIGN, b"{}")
@@ -152,7 +154,7 @@ async def test_each_multi_of_a_topic_deletion_checks_the_controller_epoch() -> N
 
 
 async def test_rewritten_topic_node_in_zookeeper_keeps_unknown_fields() -> None:
-    """Trap 17: the rewritten node also keeps the topic id and the reassignments."""
+    """The rewritten node also keeps the topic id and the reassignments."""
     there = await scene()
     moving = {0: Assignment((3, 1), (3,), (1,)), 1: Assignment((1,))}
     write = RewriteTopic(1, "t", bytes(range(16)), moving, 0, {"later": [1]})
@@ -187,7 +189,7 @@ async def _three_states() -> Scene:
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 3])
-async def test_state_write_fails_when_a_broker_registered_after_the_decision(
+async def test_partition_state_write_fails_if_a_broker_registered_after_the_decision(
     count: int, lost: int
 ) -> None:
     there = await scene()
@@ -210,7 +212,7 @@ async def test_state_write_fails_when_a_broker_registered_after_the_decision(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_retried_state_write_succeeds_when_a_broker_registers(
+async def test_partition_state_retry_after_a_lost_response_ignores_new_registrations(
     count: int,
 ) -> None:
     there = await scene()
@@ -257,7 +259,9 @@ async def test_valid_partition_states_are_written_when_other_states_fail() -> No
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_states_with_a_lost_response_succeed_when_nodes_have_their_content(lost: int) -> None:
+async def test_partition_states_with_lost_response_succeed_if_nodes_have_their_content(
+    lost: int,
+) -> None:
     there = await scene()
     there.zookeeper.lose_answers(lost)
     created = [CreateState(each, "t", each, STATE) for each in range(3)]

@@ -1,5 +1,5 @@
-"""The election of the controller: the cluster has one controller at a time, and each controller has
-a new epoch."""
+"""Tests the election of the controller: the cluster has one controller at a time, and each
+controller has a new epoch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def sessions(count: int) -> list[MemoryZooKeeper]:
     return found
 
 
-async def test_one_of_two_concurrent_candidates_is_elected() -> None:
+async def test_one_of_two_concurrent_controller_candidates_is_elected() -> None:
     first, second = await sessions(2)
     won = await asyncio.gather(elect(first, 1, 0), elect(second, 2, 0))
     assert [each for each in won if each is not None] == [Elected(1, 1)]
@@ -35,7 +35,7 @@ async def test_one_of_two_concurrent_candidates_is_elected() -> None:
     assert first.ensemble.nodes[cluster.CONTROLLER_EPOCH].data == b"1"
 
 
-async def test_election_succeeds_when_its_response_is_lost() -> None:
+async def test_controller_election_succeeds_when_its_response_is_lost() -> None:
     (zookeeper,) = await sessions(1)
     await zookeeper.create(cluster.CONTROLLER_EPOCH, b"6")
     zookeeper.lose_answers(1)
@@ -68,7 +68,7 @@ OF_KAFKA = {
 
 
 @pytest.mark.parametrize("version", OF_KAFKA)
-async def test_feature_node_equals_kafkas_in_each_version(version: str) -> None:
+async def test_feature_node_equals_that_of_kafka_in_each_version(version: str) -> None:
     (zookeeper,) = await sessions(1)
     for before in (None, *OF_KAFKA.values()):
         if before is not None:
@@ -112,7 +112,9 @@ async def test_another_controller_is_elected_when_controller_session_expires() -
         assert [each.epoch for each in first.seen(ControllerReady)] == [1, 3]
 
 
-async def test_another_controller_is_elected_after_the_first_closes_its_session() -> None:
+async def test_another_controller_is_elected_after_the_first_controller_closes_its_session() -> (
+    None
+):
     async with hosted(1, 2) as there:
         first, second = there.hosts
         first.host.start()
@@ -140,7 +142,7 @@ def _fails(*_: object) -> NoReturn:
     raise ZeroDivisionError
 
 
-async def test_controller_is_elected_again_after_its_term_failed(
+async def test_controller_candidate_can_be_elected_again_after_its_term_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with hosted(1) as there:

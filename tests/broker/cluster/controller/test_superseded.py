@@ -1,4 +1,5 @@
-"""The queue of a controller channel after removal of superseded requests."""
+"""Tests which requests remain in the queue of a controller channel after superseded requests were
+removed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ HEAD = (2, 5, 1, 1)
 
 
 def without_superseded(requests: Sequence[Send]) -> list[Send]:
-    """Runs superseded.without_superseded in one step and returns the remaining requests."""
+    """Removes superseded requests in one step. Returns the remaining requests."""
     work = superseded.without_superseded(requests)
     while True:
         try:
@@ -37,7 +38,7 @@ def without_superseded(requests: Sequence[Send]) -> list[Send]:
 
 
 def led(*partitions: tuple[str, int, int], new: bool = False) -> LeaderAndIsrRequest:
-    """Returns a LeaderAndIsr request; each argument is topic, partition and leader epoch."""
+    """Returns a LeaderAndIsr request. Each argument is topic, partition and leader epoch."""
     topics = [
         LeaderAndIsrTopic(
             name,
@@ -62,8 +63,8 @@ def stopped(name: str, *, delete: bool) -> StopReplicaRequest:
 
 
 def summary(requests: Sequence[Send]) -> list[str]:
-    """Returns for each request the initial of its name, and topic, partition and epoch of each
-    partition."""
+    """Returns a text for each request: the initial of its name, and topic, partition and epoch of
+    each of its partitions."""
     found = []
     for request in requests:
         words = [type(request).__name__[0]]
@@ -116,7 +117,7 @@ def test_superseded_control_requests_are_removed_from_the_queue(
     assert summary(without_superseded(requests)) == left
 
 
-def test_merged_leader_and_isr_request_keeps_the_is_new_flag() -> None:
+def test_merged_leader_and_isr_requests_keep_the_is_new_flag_of_a_partition() -> None:
     [left] = without_superseded([led(T1, new=True), led(T2)])
     assert isinstance(left, LeaderAndIsrRequest)
     assert left.topics[0].partitions[0].is_new
@@ -148,7 +149,8 @@ def test_queue_keeps_only_the_last_control_request_of_each_partition(seed: int) 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_merged_update_metadata_requests_keep_all_partitions_of_a_topic(seed: int) -> None:
-    """If a client saw too few partitions, it would send records of a key to another partition."""
+    """If a client saw too few partitions, it would send the records of a key to another
+    partition."""
     chance = Random(seed)
     there = dict.fromkeys("tuv", 0)
     requests: list[Send] = []

@@ -1,4 +1,5 @@
-"""Consumer groups of KIP-848 on three whole brokers: group.version, fail-over, and settings."""
+"""Tests consumer groups (KIP-848) on a cluster of three brokers: group.version, failover, and
+settings."""
 
 from __future__ import annotations
 
@@ -113,11 +114,11 @@ async def test_consumer_group_survives_the_failure_of_its_coordinator(tmp_path: 
         assert old["error_code"] == FENCED_MEMBER_EPOCH
 
 
-async def test_consumer_group_keeps_its_partitions_when_its_topic_arrives_late(
+async def test_consumer_group_keeps_partitions_if_topic_metadata_arrives_after_the_group_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After all brokers restart, LeaderAndIsr makes a broker the coordinator before UpdateMetadata
-    has the topic of the group."""
+    contains the topic of the group."""
     late: list[Callable[[], int]] = []
     update_metadata = ReplicaManager.update_metadata
 
@@ -164,7 +165,7 @@ async def test_consumer_group_keeps_its_partitions_when_its_topic_arrives_late(
         assert same["assignment"] is None
 
 
-async def test_consumer_groups_are_off_until_group_version_is_raised(tmp_path: Path) -> None:
+async def test_consumer_groups_are_disabled_until_group_version_is_raised(tmp_path: Path) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         await cluster.create("orders", 1)
         off = await heartbeat(cluster)
@@ -236,7 +237,9 @@ async def test_broker_that_does_not_support_a_feature_level_can_not_join(tmp_pat
             await cluster.start(4)
 
 
-async def test_level_that_a_registered_broker_does_not_support_is_refused(tmp_path: Path) -> None:
+async def test_feature_level_that_a_registered_broker_does_not_support_is_refused(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         cluster.settings = {"group.coordinator.rebalance.protocols": "classic"}
         await cluster.start(4)
@@ -246,7 +249,7 @@ async def test_level_that_a_registered_broker_does_not_support_is_refused(tmp_pa
         assert (await set_level(cluster, 1))["error_code"] == NONE
 
 
-async def test_settings_of_a_group_reach_every_coordinator(tmp_path: Path) -> None:
+async def test_settings_of_a_consumer_group_reach_every_coordinator(tmp_path: Path) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         await cluster.create("orders", 1)
         assert (await set_level(cluster, 1))["error_code"] == NONE

@@ -1,6 +1,5 @@
-"""Coordinators in a cluster: a shard is loaded and unloaded when the leadership of its partition
-changes.
-"""
+"""Tests coordinators in a cluster: a shard is loaded and unloaded when the leadership of its
+partition changes."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from tests.broker.cluster.coordinating import CoordinatingBroker
 from tests.broker.edge import GROUPS, Client, Taker, eventually
 
 EPOCH_POSITION = 12
-"""The position of the leader epoch in a batch. The CRC of the batch does not cover this field."""
+"""The position of the leader epoch in a batch. The CRC of the batch does not cover it."""
 GROUP = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 0)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 1)
 
@@ -39,7 +38,7 @@ def _caught_up(broker: CoordinatingBroker, index: int = 0) -> None:
 
 
 async def _committed(broker: CoordinatingBroker, client: Client, offset: int) -> int:
-    """Commits an offset, processes the follower's fetch of the commit record, and returns the error
+    """Commits an offset and processes the follower's fetch of the commit record. Returns the error
     code."""
     handle = client.send_commit(GROUP, offset)
     end_offset = broker.replica().log.log_end_offset
@@ -50,7 +49,7 @@ async def _committed(broker: CoordinatingBroker, client: Client, offset: int) ->
     return code
 
 
-async def test_groups_are_not_served_until_offsets_partition_count_is_known(
+async def test_group_requests_fail_until_the_offsets_partition_count_is_known(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -81,8 +80,8 @@ async def test_commit_is_answered_when_the_in_sync_replicas_have_the_record(tmp_
 async def _fetch_of_an_unstable_offset(
     broker: CoordinatingBroker, client: Client
 ) -> tuple[int, int, int]:
-    """Commits offset 5, moves the leadership, and fetches the offset before the in-sync replicas
-    have the commit record."""
+    """Commits offset 5 and moves the leadership. Then sends an OffsetFetch before the in-sync
+    replicas have the commit record."""
     broker.lead()
     await broker.serves()
     assert await client.commit(GROUP, 5) == NONE
@@ -99,7 +98,7 @@ async def _fetch_of_an_unstable_offset(
 
 @pytest.mark.proves("clusters 26")
 async def test_new_coordinator_returns_an_offset_only_when_it_is_stable(tmp_path: Path) -> None:
-    """Trap 26: the commit may be lost if the new leader fails."""
+    """The commit may be lost if the new leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         handle = await _fetch_of_an_unstable_offset(broker, client)
@@ -108,7 +107,7 @@ async def test_new_coordinator_returns_an_offset_only_when_it_is_stable(tmp_path
         assert answer["topics"][0]["partitions"][0]["committed_offset"] == 5
 
 
-async def test_fetch_of_an_unstable_offset_gets_not_coordinator_at_leadership_loss(
+async def test_parked_offset_fetch_gets_not_coordinator_when_leadership_is_lost(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -118,7 +117,7 @@ async def test_fetch_of_an_unstable_offset_gets_not_coordinator_at_leadership_lo
         assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
 
 
-async def test_commit_gets_coordinator_not_available_when_not_stable_in_time(
+async def test_commit_gets_coordinator_not_available_when_replication_times_out(
     tmp_path: Path,
 ) -> None:
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=50)
@@ -132,7 +131,7 @@ async def test_commit_gets_coordinator_not_available_when_not_stable_in_time(
         assert broker.phase() == "active"
 
 
-async def test_requests_get_load_in_progress_when_a_load_is_queued(tmp_path: Path) -> None:
+async def test_group_requests_get_load_in_progress_when_the_load_is_queued(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -148,7 +147,9 @@ async def test_requests_get_load_in_progress_when_a_load_is_queued(tmp_path: Pat
 
 
 @pytest.mark.proves("clusters 27")
-async def test_controller_request_with_an_older_leader_epoch_is_ignored(tmp_path: Path) -> None:
+async def test_coordinator_ignores_controller_requests_with_an_older_leader_epoch(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         broker.lead(epoch=5)
         await broker.serves()
@@ -180,7 +181,7 @@ async def test_shard_stays_loaded_when_the_same_leader_gets_a_newer_epoch(
 
 @pytest.mark.proves("clusters 27")
 async def test_parked_join_gets_not_coordinator_when_leadership_is_lost(tmp_path: Path) -> None:
-    """Trap 27: the member does not have to wait until its next heartbeat."""
+    """The member does not have to wait until its next heartbeat."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -227,7 +228,7 @@ async def test_only_offset_commits_are_refused_below_min_insync_replicas(
         assert await _committed(broker, client, 7) == NONE
 
 
-async def test_new_leader_below_min_insync_replicas_serves_reads(tmp_path: Path) -> None:
+async def test_group_coordinator_below_min_insync_replicas_answers_reads(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
         client = await broker.client()
         broker.lead(isr=(1, 2))
@@ -279,7 +280,7 @@ async def test_recreated_offsets_topic_has_no_shards_of_the_deleted_topic(tmp_pa
         assert await client.commit(GROUP, 5) == NONE
 
 
-async def test_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -> None:
+async def test_group_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -297,8 +298,10 @@ async def test_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -> None
         assert given_up.loaded_records == 0, "nobody went on with it"
 
 
-async def test_snapshot_is_not_used_when_the_covered_log_part_was_truncated(tmp_path: Path) -> None:
-    """The last batch has the same records with another leader epoch, because another leader wrote
+async def test_group_load_ignores_a_snapshot_when_its_part_of_the_log_was_truncated(
+    tmp_path: Path,
+) -> None:
+    """The last batch has the same records, but another leader epoch, because another leader wrote
     it."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
@@ -320,7 +323,7 @@ async def test_snapshot_is_not_used_when_the_covered_log_part_was_truncated(tmp_
         assert await client.fetch(GROUP) == 5
 
 
-async def test_snapshot_of_an_earlier_leadership_is_used(
+async def test_group_load_uses_a_snapshot_of_an_earlier_leadership(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -339,7 +342,7 @@ async def test_snapshot_of_an_earlier_leadership_is_used(
         assert await client.fetch(GROUP) == 5
 
 
-async def test_shard_lifecycle_reports_a_hosted_log_only_while_the_broker_leads(
+async def test_shard_lifecycle_hosts_a_partition_only_while_the_broker_leads_it(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:

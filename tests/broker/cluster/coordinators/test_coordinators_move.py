@@ -1,5 +1,5 @@
-"""Coordinators on three whole brokers: groups and transactions move with the leadership of their
-partition."""
+"""Tests coordinators on a cluster of three brokers: groups and transactions move with the
+leadership of their partition."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Client:
 
 
 def _fetch(group_id: str) -> Callable[[Wire], int]:
-    """Returns a function that fetches the committed offset of partition 0. The function returns
-    error code N as -1000 - N."""
+    """Returns a function that fetches the committed offset of partition 0. If the error code is N,
+    the function returns -1000 - N."""
     value = {
         "groups": [{"group_id": group_id, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}],
         "require_stable": False,
@@ -145,7 +145,7 @@ async def test_committed_offsets_survive_each_move_of_the_coordinator(tmp_path: 
                 assert await _commit(cluster, group_id, number) == NONE
 
 
-async def test_coordinator_returns_no_old_offset_after_a_pause_beyond_its_session(
+async def test_coordinator_with_an_expired_broker_session_returns_no_outdated_offset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_fetch_in_cluster, "SURE_WITHIN_S", 60.0)
@@ -225,11 +225,11 @@ async def test_next_coordinator_ends_a_transaction_of_the_previous_coordinator(
             await eventually("it is marked", lambda: led.last_stable_offset == 2)  # noqa: B023
 
 
-async def test_partial_metadata_of_a_topic_does_not_change_its_coordinators(
+async def test_partial_metadata_of_a_coordinator_topic_does_not_change_coordinators(
     tmp_path: Path,
 ) -> None:
-    """The controller sends metadata of some partitions of a new topic later than that of the
-    others."""
+    """The controller sends the metadata of some partitions of a new topic later than the metadata
+    of its other partitions."""
     async with members(tmp_path) as cluster:
         broker = cluster.brokers[1]
         for key_type, topic in ((GROUP, OFFSETS_TOPIC), (TRANSACTION, TRANSACTION_TOPIC)):

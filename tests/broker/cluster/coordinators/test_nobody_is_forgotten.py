@@ -1,9 +1,9 @@
-"""A coordinator answers each request, whatever happens to its partition.
+"""Tests that a coordinator answers each request, whatever happens to its partition.
 
-Group members send several requests at a time on one connection. During this time the broker becomes
-leader, becomes follower, stops, and becomes leader of their partition again, sometimes in one turn
-of the event loop, with too few in-sync replicas or a lagging follower. A parked request without a
-reply would block all later requests of its connection.
+Group members send several requests at a time on one connection. At the same time the broker becomes
+leader of their partition, becomes follower, stops, and becomes leader again. Several of these
+changes may happen in one turn of the event loop, with too few in-sync replicas or with a lagging
+follower. A parked request without a reply would block all later requests of its connection.
 """
 
 from __future__ import annotations
@@ -35,14 +35,12 @@ class Member:
 
     def __init__(self, client: Client, chance: Random) -> None:
         self.sent: deque[tuple[int, int, int]] = deque()
-        """The requests that have not been answered."""
         self.answers = 0
         self._client = client
         self._chance = chance
         self._member: dict[str, Any] = {"member_id": "", "generation_id": -1}
 
     def ask(self) -> None:
-        """Sends one to four requests without waiting for responses."""
         for _ in range(self._chance.randint(1, 4)):
             kind = self._chance.choice((self._join, self._sync, self._beat, self._commit))
             self.sent.append(kind())
@@ -68,7 +66,6 @@ class Member:
         return self._client.send_commit(GROUP, self._chance.randrange(1000), **self._member)
 
     async def read(self) -> None:
-        """Receives responses until it is cancelled."""
         while True:
             await eventually(lambda: bool(self.sent), 60)
             answer = await self._client.receive(self.sent[0])
@@ -98,7 +95,6 @@ class Controller:
         self._broker.lead(epoch=self._epoch, isr=self._chance.choice(((1,), (1, 2))))
 
     def follow(self) -> None:
-        """Makes another broker the leader."""
         self._epoch += 1
         self._broker.follow(epoch=self._epoch)
 

@@ -1,4 +1,5 @@
-"""Group records in clusters in which a broker of an earlier Kafka version may become the leader."""
+"""Tests group records in clusters in which a broker of an earlier Kafka version may become the
+leader."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
 async def test_group_records_have_versions_that_an_older_broker_can_decode(
     version: str, magic: int, of_groups: int, of_offsets: int, tmp_path: Path
 ) -> None:
-    """Trap 25: a value of an unknown version makes the load of a whole partition fail."""
+    """A value of an unknown version makes the load of a whole partition fail."""
     async with CoordinatingBroker(tmp_path, settings=settings_for_version(version)) as broker:
         client = await broker.client()
         broker.lead()
@@ -65,7 +66,7 @@ async def test_group_records_have_versions_that_an_older_broker_can_decode(
         assert await client.fetch(GROUP) == 5, "it is read back"
 
 
-async def test_static_members_are_refused_when_record_version_lacks_instance_id(
+async def test_static_members_are_refused_if_group_records_cannot_contain_instance_ids(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path, settings=settings_for_version("2.2")) as broker:
@@ -76,7 +77,7 @@ async def test_static_members_are_refused_when_record_version_lacks_instance_id(
         assert (await client.receive(asked))["error_code"] == UNSUPPORTED_VERSION
 
 
-def test_offset_record_has_retention_time_below_protocol_version_2_1() -> None:
+def test_offset_record_has_retention_time_below_inter_broker_protocol_2_1() -> None:
     assert settings_for_version("2.0").core.commit_retention_ms == GROUPS.offsets_retention_ms
     assert settings_for_version("2.1").core.commit_retention_ms == -1
 

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: a cluster assigns each id only once (trap 19)."""
+"""Tests blocks of producer ids: a cluster assigns each id only once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Transactional appends for transactions of another coordinator, and the requests to this
-coordinator."""
+"""Tests writes in transactions that another broker coordinates, and the requests to this broker."""
 
 from __future__ import annotations
 
@@ -82,7 +81,7 @@ async def coordinator_scene() -> AsyncIterator[CoordinatorScene]:
 
 
 def answers(error_code: int, of_all: int = NONE) -> Any:
-    """Returns a response with this error for each partition; ``of_all`` is the error of the whole
+    """Returns a response with this error for each partition. ``of_all`` is the error of the whole
     request."""
 
     async def answer(_: int, request: Value) -> Value:
@@ -133,7 +132,7 @@ async def test_add_partitions_request_has_the_newest_common_version(
         ]
 
 
-async def test_transactions_that_arrive_during_a_request_share_the_next_request() -> None:
+async def test_verifications_that_wait_for_a_request_share_the_next_request() -> None:
     async with coordinator_scene() as here:
         go_on = asyncio.Event()
 
@@ -161,7 +160,7 @@ async def test_transactions_that_arrive_during_a_request_share_the_next_request(
         assert ids == [["a"], ["b", "c", "a"], ["a"]], "an id is told apart by its answer"
 
 
-async def test_waiting_request_with_a_lower_producer_epoch_is_refused() -> None:
+async def test_waiting_verification_with_a_lower_producer_epoch_is_refused() -> None:
     async with coordinator_scene() as here:
         here.other.serve(API.key, 0, 5, answers(NONE))
         said = await asyncio.gather(*[here.ask(epoch=epoch) for epoch in (3, 5, 4)])
@@ -215,7 +214,7 @@ async def test_producer_gets_a_retriable_error_when_coordinator_is_unreachable(
         assert await here.ask() == {(TOPIC, 0): taken}
 
 
-async def test_closed_connection_or_incomplete_response_is_a_network_error() -> None:
+async def test_verification_fails_with_network_exception_when_its_response_is_missing() -> None:
     async with coordinator_scene() as here:
 
         async def hang_up(_: int, __: Value) -> None:
@@ -240,7 +239,7 @@ class Pair(NamedTuple):
     cluster: FakeView
 
     async def told(self, work: Callable[[TransactionalProducer], Any], who: Any) -> Any:
-        """Returns the result of ``work`` on the leader of the partitions."""
+        """Runs ``work`` with a connection to the leader of the partitions. Returns its result."""
 
         def run(wire: Wire) -> Any:
             return work(dataclasses.replace(who, wire=wire))
@@ -332,7 +331,7 @@ async def test_transaction_of_records_and_offsets_spans_two_brokers(
 @pytest.mark.parametrize(
     ("version", "told"), [(11, TRANSACTION_ABORTABLE), (10, INVALID_TXN_STATE)]
 )
-async def test_records_for_an_unadded_partition_are_refused(
+async def test_produce_is_refused_when_the_transaction_lacks_the_partition(
     tmp_path: Path, version: int, told: int
 ) -> None:
     async with pair(tmp_path) as there:
@@ -343,7 +342,9 @@ async def test_records_for_an_unadded_partition_are_refused(
         assert partition_of(there.leader, TOPIC).log.log_end_offset == 0
 
 
-async def test_producer_gets_a_retriable_error_while_no_broker_coordinates(tmp_path: Path) -> None:
+async def test_producer_gets_a_retriable_error_while_its_coordinator_is_unknown(
+    tmp_path: Path,
+) -> None:
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         there.cluster.leaders[TRANSACTION_TOPIC, 0] = -1
@@ -357,8 +358,8 @@ async def test_producer_gets_a_retriable_error_while_no_broker_coordinates(tmp_p
 
 
 async def test_producer_gets_not_leader_when_partition_leadership_has_moved(tmp_path: Path) -> None:
-    """After NOT_ENOUGH_REPLICAS the producer would retry on the old leader forever and would not
-    send a Metadata request."""
+    """After NOT_ENOUGH_REPLICAS the producer would retry on the old leader forever, without a
+    Metadata request."""
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE

@@ -1,4 +1,4 @@
-"""Transaction markers for partitions that other brokers lead."""
+"""Tests transaction markers for partitions that other brokers lead."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ async def marker_scene(spoken: str = "3.9") -> AsyncIterator[MarkerScene]:
 
 
 def _all(error_code: int, request: Value) -> Value:
-    """Returns a response with this error for each partition."""
     return {
         "markers": [
             {
@@ -170,11 +169,11 @@ async def test_markers_that_arrive_during_a_request_share_the_next_request() -> 
         (NOT_LEADER_OR_FOLLOWER, NOT_LEADER_OR_FOLLOWER),
     ],
 )
-async def test_error_of_the_partition_leader_is_mapped_for_the_coordinator(
+async def test_marker_error_of_a_partition_leader_is_mapped_for_the_coordinator(
     said: int, taken: int
 ) -> None:
-    """The coordinator sends the marker again to a leader that does not know the partition yet,
-    because the partition still exists."""
+    """If a leader does not know the partition yet, the coordinator sends the marker again, because
+    the partition still exists."""
     async with marker_scene() as here:
         here.other.serve(API.key, 0, 1, answers(said))
         here.cluster.leaders["orders", 0] = 2
@@ -212,7 +211,7 @@ async def test_marker_gets_a_retriable_error_when_leader_is_unknown_or_down() ->
         }
 
 
-async def test_marker_gets_unknown_partition_when_the_topic_node_does_not_exist() -> None:
+async def test_marker_gets_unknown_partition_when_the_topic_znode_does_not_exist() -> None:
     async with marker_scene() as here:
         await here.zookeeper.create("/brokers", None)
         await here.zookeeper.create("/brokers/topics", None)

@@ -1,4 +1,4 @@
-"""The persister in a cluster: calls of share coordinators on other brokers (KIP-932)."""
+"""Tests calls to share coordinators on other brokers (KIP-932)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LocalCoordinator:
 
 
 class ShareScene:
-    """A broker whose share coordinator is broker 2 or, if the test says so, the broker itself."""
+    """A broker whose share coordinator is broker 2 or, if the test sets it, the broker itself."""
 
     def __init__(self, other: OtherBroker, spawn: Any) -> None:
         self.other = other
@@ -98,7 +98,7 @@ class ShareScene:
         self.persister.submit(ReadState(ticket, key, 3))
 
     async def codes(self, count: int = 1) -> list[int]:
-        """Returns the error codes of the replies, when there are ``count``."""
+        """Waits for ``count`` replies. Returns their error codes."""
         await eventually(lambda: len(self.replies) >= count)
         return [each.error_code for each in self.replies]
 
@@ -139,8 +139,8 @@ def results(request: Value, **fields: Any) -> Value:
 
 
 def answers(*codes: int) -> Any:
-    """Returns a function that responds with these errors, one in each response; the last repeats.
-    A code below 0 closes the connection."""
+    """Returns a function that responds with these errors, one in each response. The last error is
+    repeated. A negative code closes the connection."""
     left = list(codes)
 
     async def answer(_: int, request: Value) -> Value | None:
@@ -154,7 +154,7 @@ def entries(request: Value) -> list[dict[str, Any]]:
     return [each for topic in request["topics"] for each in topic["partitions"]]
 
 
-async def test_calls_of_one_turn_share_a_request_for_each_api_and_group() -> None:
+async def test_share_state_calls_of_one_turn_share_a_request_per_api_and_group() -> None:
     async with share_scene() as here:
         here.other.serve(READ.key, 0, 0, answers(NONE))
         here.other.serve(WRITE.key, 0, 1, answers(NONE))
@@ -180,7 +180,7 @@ async def test_calls_of_one_turn_share_a_request_for_each_api_and_group() -> Non
         ]
 
 
-async def test_write_omits_the_count_for_a_coordinator_of_version_0() -> None:
+async def test_share_state_write_omits_delivery_complete_count_in_version_0() -> None:
     async with share_scene() as here:
         here.other.serve(WRITE.key, 0, 0, answers(NONE))
         here.write(ACCEPTED, count=2)
@@ -190,7 +190,7 @@ async def test_write_omits_the_count_for_a_coordinator_of_version_0() -> None:
         assert entries(request)[0]["state_batches"] == [ACCEPTED._asdict()]
 
 
-async def test_writes_that_wait_for_a_request_become_one_write() -> None:
+async def test_share_state_writes_that_wait_for_a_request_are_merged() -> None:
     go = asyncio.Event()
 
     async def answer(_: int, request: Value) -> Value:
@@ -213,7 +213,7 @@ async def test_writes_that_wait_for_a_request_become_one_write() -> None:
         assert other["state_epoch"] == 2, "a write of another epoch stays apart"
 
 
-async def test_state_of_another_broker_is_read() -> None:
+async def test_share_state_is_read_from_the_coordinator_on_another_broker() -> None:
     async def answer(_: int, request: Value) -> Value:
         batches = [ACCEPTED._asdict()]
         return results(request, state_epoch=7, start_offset=3, state_batches=batches)
@@ -226,7 +226,7 @@ async def test_state_of_another_broker_is_read() -> None:
 
 
 @pytest.mark.parametrize("first", [NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, 14, -1])
-async def test_call_is_repeated_until_the_coordinator_is_found(first: int) -> None:
+async def test_share_state_call_is_repeated_until_the_coordinator_is_found(first: int) -> None:
     async with share_scene() as here:
         here.other.serve(WRITE.key, 0, 1, answers(first, NONE))
         here.write(ACCEPTED)
@@ -234,7 +234,9 @@ async def test_call_is_repeated_until_the_coordinator_is_found(first: int) -> No
         assert len(here.other.asked) == 2
 
 
-async def test_call_follows_the_coordinator_to_this_broker() -> None:
+async def test_share_state_call_is_handled_locally_after_the_coordinator_moved_to_this_broker() -> (
+    None
+):
     async with share_scene() as here:
         here.other.serve(WRITE.key, 0, 1, answers(NOT_COORDINATOR))
         here.write(ACCEPTED)
@@ -246,7 +248,7 @@ async def test_call_follows_the_coordinator_to_this_broker() -> None:
 
 
 @pytest.mark.parametrize("code", [FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, INVALID_REQUEST])
-async def test_final_error_is_not_repeated(code: int) -> None:
+async def test_share_state_call_is_not_repeated_after_a_final_error(code: int) -> None:
     async with share_scene() as here:
         here.other.serve(WRITE.key, 0, 1, answers(code))
         here.write(ACCEPTED)
@@ -254,7 +256,7 @@ async def test_final_error_is_not_repeated(code: int) -> None:
         assert len(here.other.asked) == 1
 
 
-async def test_topic_that_the_coordinator_does_not_know_yet_is_repeated() -> None:
+async def test_share_state_call_is_repeated_when_the_coordinator_lacks_the_topic() -> None:
     async with share_scene() as here:
         here.other.serve(WRITE.key, 0, 1, answers(UNKNOWN_TOPIC_OR_PARTITION, NONE))
         here.write(ACCEPTED)
@@ -262,8 +264,8 @@ async def test_topic_that_the_coordinator_does_not_know_yet_is_repeated() -> Non
 
 
 @pytest.mark.parametrize("leader", [-1, 1])
-async def test_call_fails_when_no_coordinator_is_found(leader: int) -> None:
-    """Broker 1 is this broker, which is the leader only according to the metadata."""
+async def test_share_state_call_fails_when_no_coordinator_is_found(leader: int) -> None:
+    """In one case the metadata wrongly says that this broker, broker 1, is the leader."""
     async with share_scene() as here:
         here.persister.retries = 1
         here.lead(leader)
@@ -273,7 +275,7 @@ async def test_call_fails_when_no_coordinator_is_found(leader: int) -> None:
         ]
 
 
-async def test_share_partition_without_a_result_is_requested_again() -> None:
+async def test_share_partition_is_requested_again_when_the_response_omits_it() -> None:
     given: list[Value] = [{"results": []}]
 
     async def answer(_: int, request: Value) -> Value:
@@ -286,7 +288,7 @@ async def test_share_partition_without_a_result_is_requested_again() -> None:
         assert len(here.other.asked) == 2
 
 
-async def test_coordinator_without_the_api_gets_no_requests() -> None:
+async def test_share_coordinator_that_does_not_support_an_api_gets_no_requests() -> None:
     async with share_scene() as here:
         here.other.serve(READ.key, 0, 0, answers(NONE))
         here.write(ACCEPTED)
@@ -294,7 +296,7 @@ async def test_coordinator_without_the_api_gets_no_requests() -> None:
         assert sorted(await here.codes(2)) == [NONE, UNSUPPORTED_VERSION]
 
 
-async def test_calls_in_flight_are_answered_when_the_broker_stops() -> None:
+async def test_share_state_calls_in_flight_are_answered_when_the_broker_stops() -> None:
     async def answer(_: int, __: Value) -> Value:
         await asyncio.Event().wait()
         raise AssertionError
@@ -312,7 +314,9 @@ async def test_calls_in_flight_are_answered_when_the_broker_stops() -> None:
         assert len(here.other.asked) == 1
 
 
-async def test_number_of_calls_without_a_reply_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_unanswered_share_state_calls_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(persister, "CALLS_MAX", 2)
     async with share_scene() as here:
         here.other.serve(WRITE.key, 0, 1, answers(NONE))
@@ -332,7 +336,7 @@ async def test_number_of_calls_without_a_reply_is_bounded(monkeypatch: pytest.Mo
         DeleteState("t", KEY),
     ],
 )
-def test_call_is_equal_after_its_way_through_a_message(call: Call) -> None:
+def test_share_state_call_is_unchanged_after_encoding_and_decoding(call: Call) -> None:
     form = FORMS[type(call)]
     newest = form.api.versions.stop - 1
     entry = {"partition": 0, **form.request(call)}
@@ -349,7 +353,9 @@ def test_call_is_equal_after_its_way_through_a_message(call: Call) -> None:
         (ReadStateSummary, StoredState(3, 4, 17, 2)),
     ],
 )
-def test_state_is_equal_after_its_way_through_a_message(kind: type, state: StoredState) -> None:
+def test_share_state_is_unchanged_after_encoding_and_decoding(
+    kind: type, state: StoredState
+) -> None:
     form = FORMS[kind]
     for version in form.api.versions:
         entry = form.entry(0, StateReply(NONE, state=state))

@@ -1,5 +1,5 @@
-"""Share groups of KIP-932 on three whole brokers: share.version, and the moves of leaders and
-coordinators."""
+"""Tests share groups (KIP-932) on a cluster of three brokers: share.version, and the moves of
+leaders and coordinators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.wire import Wire
 
 @pytest.mark.proves("share 14")
 @pytest.mark.parametrize("failing", ["leader", "share coordinator", "group coordinator"])
-async def test_accepted_records_do_not_return_when_a_broker_stops(
+async def test_accepted_share_records_are_not_delivered_again_when_a_broker_stops(
     tmp_path: Path, failing: str
 ) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
@@ -71,7 +71,7 @@ async def test_accepted_records_do_not_return_when_a_broker_stops(
         assert await lag(cluster) == 0
 
 
-async def test_start_offset_that_is_set_at_another_broker_applies_to_the_next_session(
+async def test_share_start_offset_altered_on_the_coordinator_applies_on_the_leader(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
@@ -95,9 +95,7 @@ async def test_start_offset_that_is_set_at_another_broker_applies_to_the_next_se
 
 
 @pytest.mark.parametrize("api", ["ShareFetch", "ShareAcknowledge"])
-async def test_broker_that_does_not_lead_a_partition_names_the_leader(
-    tmp_path: Path, api: str
-) -> None:
+async def test_share_request_to_another_broker_returns_the_leader(tmp_path: Path, api: str) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         assert (await set_level(cluster, 1))["error_code"] == NONE
         await cluster.create(TOPIC, 1)
@@ -134,7 +132,7 @@ REFUSED: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
-async def test_share_groups_are_off_until_share_version_is_raised(tmp_path: Path) -> None:
+async def test_share_groups_are_disabled_until_share_version_is_raised(tmp_path: Path) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         at = cluster.brokers[1]
         for api, version, value in REFUSED:
@@ -158,7 +156,7 @@ async def test_share_groups_are_off_until_share_version_is_raised(tmp_path: Path
         assert (await set_level(cluster, 0, SAFE_DOWNGRADE))["error_code"] == NONE
 
 
-async def test_states_of_a_deleted_topic_are_deleted(tmp_path: Path) -> None:
+async def test_share_partition_states_of_a_deleted_topic_are_deleted(tmp_path: Path) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         assert (await set_level(cluster, 1))["error_code"] == NONE
         await cluster.create(TOPIC, 2)
@@ -171,11 +169,11 @@ async def test_states_of_a_deleted_topic_are_deleted(tmp_path: Path) -> None:
         await eventually("the states are deleted", lambda: known_states(cluster) == 0)
 
 
-async def test_states_are_kept_when_their_topic_arrives_late(
+async def test_share_partition_states_are_kept_if_topic_metadata_arrives_after_the_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After all brokers restart, LeaderAndIsr makes brokers the coordinators before UpdateMetadata
-    has the topic of the group."""
+    contains the topic of the group."""
     late: list[Callable[[], int]] = []
     update_metadata = ReplicaManager.update_metadata
 
@@ -216,14 +214,13 @@ async def test_states_are_kept_when_their_topic_arrives_late(
 
 
 def known_states(cluster: Members) -> int:
-    """Returns the number of states of all share coordinators."""
+    """Returns the number of share partition states that all share coordinators have."""
     runtimes = [broker.share_states for broker in cluster.brokers.values()]
     hosted = [each for runtime in runtimes for each in runtime.hosted_shards]
     return sum(each.core.view.known() for each in hosted)
 
 
 async def lag(cluster: Members) -> int:
-    """Returns the lag of partition 0 according to the group coordinator."""
     group = {"group_id": "g", "topics": [{"topic_name": TOPIC, "partitions": [0]}]}
     coordinator = await cluster.coordinator("g", GROUP)
     reply = await asked(

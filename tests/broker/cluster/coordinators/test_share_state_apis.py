@@ -1,5 +1,5 @@
-"""The APIs 83 to 87 of the share coordinator, and FindCoordinator for share partitions, on three
-whole brokers."""
+"""Tests the APIs 83 to 87 of the share coordinator, and FindCoordinator for share partitions, on a
+cluster of three brokers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.broker.cluster.share_members import (
 from tests.broker.serving import asked, eventually
 
 ONE_PARTITION = {**SETTINGS, "share.coordinator.state.topic.num.partitions": "1"}
-"""Broker 1, 2 or 3 coordinates all share partitions."""
+"""Settings with which one of the three brokers coordinates all share partitions."""
 INIT, READ, WRITE, DELETE, SUMMARY = (
     "InitializeShareGroupState",
     "ReadShareGroupState",
@@ -95,7 +95,7 @@ async def found(
 
 
 async def coordinated(cluster: Members) -> Broker:
-    """Lets FindCoordinator create the topic of the states; returns the share coordinator."""
+    """Makes FindCoordinator create the topic of the states. Returns the share coordinator."""
     await cluster.create(TOPIC, 1)
     key = coordinator_key(key_of(cluster))
 
@@ -141,7 +141,7 @@ async def test_errors_of_the_share_coordinator_take_precedence_as_in_kafka(tmp_p
             assert reply["results"] == []
 
 
-async def test_find_coordinator_finds_the_leader_of_a_share_partitions_state(
+async def test_find_coordinator_returns_the_leader_of_a_share_partition_state(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path, SETTINGS) as cluster:

@@ -1,6 +1,5 @@
-"""The transaction coordinator in a cluster: leadership changes, and markers of other
-coordinators.
-"""
+"""Tests the transaction coordinator in a cluster: leadership changes, and markers of other
+coordinators."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ async def _lead(broker: CoordinatingBroker, epoch: int, isr: tuple[int, ...] = (
 
 
 async def _ending(broker: CoordinatingBroker) -> int:
-    """Commits a transaction whose markers are not answered; returns the producer id."""
+    """Commits a transaction whose markers are not answered. Returns the producer id."""
     begun = await _reply_of(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
     assert begun.error_code == NONE
     whose = ID, begun.producer_id, begun.producer_epoch
@@ -76,7 +75,7 @@ def _sent_markers(broker: CoordinatingBroker) -> set[Marker]:
     return {marker for _, _, marker, _ in broker.leaders.asked}
 
 
-async def test_markers_have_the_leader_epoch_that_the_controller_assigned(tmp_path: Path) -> None:
+async def test_markers_have_the_leader_epoch_as_coordinator_epoch(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         producer_id = await _ending(broker)
@@ -99,7 +98,9 @@ async def test_next_coordinator_sends_markers_with_its_leader_epoch(
         assert _sent_markers(broker) == {Marker(producer_id, 0, 7, committed=True)}
 
 
-async def test_former_coordinator_does_not_complete_transactions(tmp_path: Path) -> None:
+async def test_former_transaction_coordinator_does_not_complete_transactions(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -133,7 +134,7 @@ async def test_fenced_coordinator_sends_markers_again_when_it_is_reelected(
 async def test_marker_is_sent_after_in_sync_replicas_have_the_prepare_record(
     tmp_path: Path,
 ) -> None:
-    """Trap 26 for transactions: the prepare record may be lost if the new leader fails."""
+    """The prepare record may be lost if the new leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -152,7 +153,7 @@ async def test_marker_is_sent_after_in_sync_replicas_have_the_prepare_record(
         await eventually(lambda: len(broker.leaders.asked) == 2)
 
 
-async def test_waiting_shard_load_is_abandoned_when_leadership_is_lost(
+async def test_waiting_load_of_a_transaction_shard_is_abandoned_at_leadership_loss(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:

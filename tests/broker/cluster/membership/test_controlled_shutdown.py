@@ -1,4 +1,4 @@
-"""Controlled shutdown: a stopping broker asks the controller to move its leaderships."""
+"""Tests controlled shutdown: a stopping broker asks the controller to move its leaderships."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.broker.mock_time import NoWaiting
 
 LEFT = {"topic_name": "t", "partition_index": 3}
 Answer = Value | None | Callable[[], Value]
-"""A response. None closes the connection; a function is called when the request arrives."""
+"""A response. None closes the connection. A function is called when the request arrives."""
 SOON = ShutdownSettings(is_enabled=True, attempts=3, backoff_ms=1)
 
 
@@ -114,7 +114,7 @@ async def test_refused_or_unanswered_shutdown_request_counts_as_one_attempt(
 
 @pytest.mark.proves("clusters 14")
 async def test_each_controlled_shutdown_attempt_has_the_current_broker_epoch() -> None:
-    """Trap 14: the broker may have a new session and a new broker epoch at the next attempt."""
+    """The broker may have a new session and a new broker epoch at the next attempt."""
     async with scene() as there:
 
         def renewed() -> Value:

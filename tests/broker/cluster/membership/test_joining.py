@@ -1,5 +1,5 @@
-"""A broker joins its cluster: it sets its broker id and the cluster id, and loads the topics of its
-data directory."""
+"""Tests how a broker joins its cluster: it sets its broker id and the cluster id, and loads the
+topics of its data directory."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_join_fails_when_zookeeper_does_not_respond() -> None:
     assert there.fs.list(DIRECTORY) == [], "nothing was written"
 
 
-async def test_topics_of_zookeeper_with_a_local_directory_are_loaded() -> None:
+async def test_broker_loads_the_topics_of_zookeeper_that_have_a_local_directory() -> None:
     there = Scene()
     await there.join(broker_id="1")
     zookeeper = MemoryZooKeeper(there.ensemble)
@@ -142,7 +142,7 @@ async def test_topics_of_zookeeper_with_a_local_directory_are_loaded() -> None:
 @pytest.mark.parametrize(
     "data", [b"{", b'{"partitions":{"0":[1]},"topic_id":"short"}', b'{"partitions":[1]}']
 )
-async def test_topic_with_an_invalid_node_is_loaded_from_its_directories(data: bytes) -> None:
+async def test_topic_with_an_invalid_znode_is_loaded_from_its_directories(data: bytes) -> None:
     there = Scene()
     await there.join(broker_id="1")
     zookeeper = MemoryZooKeeper(there.ensemble)
@@ -181,7 +181,7 @@ async def test_topic_with_an_invalid_node_is_loaded_from_its_directories(data: b
         ),
     ],
 )
-def test_unsupported_settings_are_refused_with_a_message(
+def test_settings_that_clusters_do_not_support_are_refused_with_a_message(
     settings: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(BadConfig, match=sentence):

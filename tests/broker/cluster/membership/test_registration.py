@@ -1,5 +1,5 @@
-"""The registration of a broker: nodes of other sessions, an old node of the same broker, and the
-broker epoch."""
+"""Tests the registration of a broker: nodes of other sessions, an old node of the same broker, and
+the broker epoch."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class Scene:
         return None if node is None else node.stat
 
     async def another(self) -> MemoryZooKeeper:
-        """Registers the broker id from another client."""
+        """Creates the registration node of broker 1 from another client."""
         other = MemoryZooKeeper(self.ensemble)
         await other.create(PATH, b"{}", ephemeral=True)
         return other
 
 
-async def test_broker_epoch_is_the_czxid_of_its_node() -> None:
+async def test_broker_epoch_is_the_czxid_of_its_registration_znode() -> None:
     there = Scene()
     await there.begin()
     await there.registration.start()
@@ -108,8 +108,8 @@ async def test_registration_waits_for_the_node_of_another_session() -> None:
 
 
 async def test_registration_waits_until_an_old_controller_sees_the_broker_leave() -> None:
-    """Trap 15: a controller that compares only broker ids must notice that the earlier broker has
-    left."""
+    """A Kafka controller that compares only broker ids must notice that the previous registration
+    has ended."""
     there = Scene(unseen_ms=200)
     await there.begin()
     other = await there.another()
@@ -121,7 +121,7 @@ async def test_registration_waits_until_an_old_controller_sees_the_broker_leave(
     assert there.waited_s == [0.2]
 
 
-async def test_until_free_returns_when_the_previous_session_has_ended() -> None:
+async def test_registration_waits_until_the_previous_session_of_the_broker_has_ended() -> None:
     there = Scene(unseen_ms=200)
     await there.begin()
     await there.registration.until_free()
@@ -141,7 +141,7 @@ async def test_until_free_returns_when_the_previous_session_has_ended() -> None:
 
 @pytest.mark.parametrize(("asked_for", "granted"), [(3000, 6000), (18_000, 18_000)])
 def test_session_timeout_is_the_timeout_that_zookeeper_grants(asked_for: int, granted: int) -> None:
-    """Trap 16: a server grants a session timeout of at least two ticks, whatever a client
+    """A ZooKeeper server grants a session timeout of at least two ticks, whatever a client
     requests."""
     assert Where("127.0.0.1:2181", asked_for, 1000, 10).session_ms == granted
 
@@ -167,7 +167,7 @@ async def test_registration_succeeds_when_its_first_session_expired() -> None:
     assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
 
 
-async def test_registration_succeeds_when_the_old_node_vanishes_unwatched(
+async def test_registration_succeeds_if_the_old_node_disappears_during_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The process was paused when the other session ended, so that its wait timed out."""
@@ -234,8 +234,7 @@ class StaleNodeZooKeeper:
 
 async def test_registration_deletes_the_brokers_node_of_an_earlier_session() -> None:
     """ZOOKEEPER-2985: the server may end the old session after the client has started the new
-    session.
-    """
+    session."""
     there = Scene()
     await there.begin()
     outlived = StaleNodeZooKeeper(there.zookeeper)
@@ -302,7 +301,7 @@ async def test_generated_broker_ids_are_unique_and_above_the_reserved_ids() -> N
 
 
 @pytest.mark.proves("clusters 19")
-async def test_prepare_zookeeper_is_idempotent() -> None:
+async def test_preparing_the_znodes_of_kafka_twice_changes_no_node() -> None:
     zookeeper = MemoryZooKeeper(Ensemble())
     await prepare(zookeeper)
     before = len(zookeeper.ensemble.writes)

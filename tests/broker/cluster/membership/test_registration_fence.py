@@ -1,5 +1,5 @@
-"""The registration fence requires a check in ZooKeeper after a pause, and waits after a lost
-session."""
+"""Tests the registration fence. After a pause of the process it verifies the registration in
+ZooKeeper, and after a lost session it waits for the controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SESSION_MS = 6000
 
 
 async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
-    """Returns the fence of a registered broker, and the clock of the fence."""
+    """Returns the fence of a registered broker, and its clock."""
     time = Time()
     registration_fence = RegistrationFence(
         scene.zookeeper, scene.registration, PATH, SESSION_MS, time

@@ -1,4 +1,4 @@
-"""The versions of requests to other brokers for each inter.broker.protocol.version."""
+"""Tests the versions of requests to other brokers for each inter.broker.protocol.version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ VERSIONS = """
 3.9-IV0  7            4           8              3                  17    9
 3.9      7            4           8              3                  17    9
 """
-"""The versions that the branches 0.10.2, 1.0, 2.8 and 3.9 of Kafka send (observed)."""
+"""The versions that the branches 0.10.2, 1.0, 2.8 and 3.9 of Kafka send, as observed in their
+requests."""
 
 
 def _rows() -> list[tuple[str, dict[str, int]]]:

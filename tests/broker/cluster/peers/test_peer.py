@@ -1,4 +1,4 @@
-"""Requests to another broker are answered in order or fail with a reason."""
+"""Tests that requests to another broker are answered in order, or fail with a reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _framed(body: bytes) -> bytes:
 
 @asynccontextmanager
 async def broker(answer: Answer) -> AsyncIterator[Peer]:
-    """Yields a connection to a server that answers each frame by ``answer``."""
+    """Yields a connection to a server that answers each frame with the function ``answer``."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.read(4):

@@ -1,4 +1,5 @@
-"""Brokers authenticate to each other, and reauthenticate before their session expires."""
+"""Tests that brokers authenticate to each other, and re-authenticate before their SASL session
+expires."""
 
 from __future__ import annotations
 
@@ -158,7 +159,9 @@ async def test_peer_logs_in_before_its_first_request(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_peer_sends_raw_tokens_to_a_broker_with_sasl_handshake_0(mechanism: str) -> None:
+async def test_peer_sends_tokens_without_requests_to_a_broker_with_handshake_v0(
+    mechanism: str,
+) -> None:
     fellow = FakeBroker(newest={sasl_handshake.API.key: 0})
     async with connector(fellow, mechanism) as connect:
         assert await ask(await connect()) == 7
@@ -166,7 +169,7 @@ async def test_peer_sends_raw_tokens_to_a_broker_with_sasl_handshake_0(mechanism
     assert fellow.asked == ["ApiVersions 0", "SaslHandshake 0", *["token"] * rounds, "Metadata 1"]
 
 
-async def test_peer_renews_its_login_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_peer_reauthenticates_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
     fellow = FakeBroker(session_ms=600_000)
     async with connector(fellow, "SCRAM-SHA-256") as connect:
@@ -179,10 +182,10 @@ async def test_peer_renews_its_login_between_requests(monkeypatch: pytest.Monkey
     assert fellow.connections == 1
 
 
-async def test_refused_login_renewal_closes_the_connection_of_the_peer(
+async def test_refused_reauthentication_closes_the_connection_of_the_peer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The broker refuses a second reauthentication within a second, so the caller must
+    """The broker refuses a second re-authentication within a second, so the caller must
     reconnect."""
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
     async with connector(FakeBroker(session_ms=600_000), "PLAIN") as connect:
@@ -195,7 +198,7 @@ async def test_refused_login_renewal_closes_the_connection_of_the_peer(
             await ask(peer)
 
 
-async def test_peer_does_not_renew_a_login_without_a_session_lifetime(
+async def test_peer_does_not_reauthenticate_when_its_login_has_no_session_lifetime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))

@@ -1,5 +1,5 @@
-"""ACLs in ZooKeeper: each broker reads and changes the ACL nodes, and applies changes of other
-brokers."""
+"""Tests ACLs in ZooKeeper: each broker reads and changes the ACL nodes, and applies changes of
+other brokers."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ async def test_invalid_acl_node_is_ignored_and_not_overwritten() -> None:
 
 
 async def test_prefixed_acls_are_refused_in_clusters_with_old_brokers() -> None:
-    """Kafka 0.10.2 does not support prefixed ACLs and does not start if a resource type is
+    """Kafka 0.10.2 does not support prefixed ACLs, and does not start if a resource type is
     unknown."""
     async with scene() as there:
         store, _ = await there.broker(has_prefixes=False)
@@ -202,7 +202,7 @@ async def test_prefixed_acls_are_refused_in_clusters_with_old_brokers() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
-async def test_acl_for_a_name_that_cannot_be_a_node_is_refused(name: str) -> None:
+async def test_acl_for_a_resource_name_that_cannot_be_a_znode_name_is_refused(name: str) -> None:
     async with scene() as there:
         store, _ = await there.broker()
         assert (

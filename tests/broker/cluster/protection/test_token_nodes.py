@@ -1,4 +1,4 @@
-"""Delegation tokens in ZooKeeper: tokens that Kafka wrote are valid, and every broker applies
+"""Tests delegation tokens in ZooKeeper: tokens that Kafka wrote are valid, and every broker applies
 changes."""
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ CONFIG = {
 
 
 class Scene:
-    """Brokers that share a ZooKeeper ensemble and a clock."""
-
     def __init__(self) -> None:
         self.time = MockTime()
         self.ensemble = Ensemble()
@@ -128,7 +126,7 @@ async def test_token_changes_on_one_broker_take_effect_on_the_other_broker() -> 
         assert there.ensemble.nodes[f"{nodes.CHANGES}/{notices[0]}"].data.decode() == made.token_id
 
 
-async def test_sweep_of_expired_tokens_keeps_a_token_that_another_broker_renewed() -> None:
+async def test_removal_of_expired_tokens_keeps_a_token_that_another_broker_renewed() -> None:
     async with scene() as there:
         one, zookeeper = await there.broker()
         made, short = await created(one), await created(one, HOUR_MS)
@@ -158,8 +156,7 @@ async def test_deleted_token_cannot_be_renewed() -> None:
 async def test_acknowledged_token_expiry_is_not_undone_by_a_concurrent_renewal(
     period_ms: int,
 ) -> None:
-    """The owner expires a token on one broker; at the same time a renewer renews the token on
-    another broker."""
+    """The owner expires a token on one broker, while a renewer renews it on another broker."""
     async with scene() as there:
         one, _ = await there.broker()
         made = await created(one)

@@ -1,4 +1,5 @@
-"""Fetch messages between brokers equal those of the reference codec in every version."""
+"""Tests that the Fetch messages between brokers equal those of the reference codec in every
+version."""
 
 from __future__ import annotations
 
@@ -135,7 +136,7 @@ def test_fetch_responses_are_decoded_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_truncated_or_too_long_fetch_response_is_an_error(version: int) -> None:
+def test_fetch_response_with_missing_or_excess_bytes_is_an_error(version: int) -> None:
     whole = _answer(version, (3, 44))
     for length in range(len(whole)):
         with pytest.raises(ProtocolError):

@@ -1,4 +1,4 @@
-"""Fetch sessions of a follower: the content of each request."""
+"""Tests the fetch sessions of a follower: the content of each request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_follower_fetch_requests_are_full_when_leader_creates_no_session() -> No
         session.answered(0)
 
 
-def test_follower_starts_a_new_session_after_its_session_ended() -> None:
+def test_follower_starts_a_new_fetch_session_after_its_session_ended() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -51,7 +51,7 @@ def test_follower_starts_a_new_session_after_its_session_ended() -> None:
     assert next_fields(session, ("t", 0, 6)) == (0, 0, {"t": [asked(0, 6)]}, {})
 
 
-def test_follower_closes_its_session_with_full_request_after_a_lost_one() -> None:
+def test_follower_replaces_its_fetch_session_after_a_lost_request() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -67,7 +67,7 @@ def test_follower_closes_its_session_with_full_request_after_a_lost_one() -> Non
     assert next_fields(session, ("t", 0, 6), ("t", 1, 0)) == (78, 1, {}, {})
 
 
-def test_follower_does_not_close_a_session_that_the_leader_lost() -> None:
+def test_follower_does_not_close_a_fetch_session_that_the_leader_lost() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -75,7 +75,7 @@ def test_follower_does_not_close_a_session_that_the_leader_lost() -> None:
     assert next_fields(session, ("t", 0, 5)) == (0, 0, {"t": [asked(0, 5)]}, {})
 
 
-def test_follower_starts_a_new_session_when_topic_names_replace_topic_ids() -> None:
+def test_follower_starts_a_new_fetch_session_when_names_replace_topic_ids() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5), by_id=True)
     session.answered(77)

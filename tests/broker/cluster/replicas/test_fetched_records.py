@@ -1,4 +1,5 @@
-"""Records that a follower fetches: many small batches, and a flush before the next fetch."""
+"""Tests the records that a follower fetches: many small batches, and a flush before the next
+fetch."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ async def test_follower_appends_many_small_batches_of_one_response() -> None:
         await eventually(lambda: one.replica().high_watermark == 2 * AT_ONCE + 10)
 
 
-async def test_follower_reports_records_after_their_flush() -> None:
+async def test_follower_flushes_records_before_its_next_fetch_reports_them() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)

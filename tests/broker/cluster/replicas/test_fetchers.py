@@ -1,5 +1,5 @@
-"""Followers fetch from their leader, truncate diverging records, and then have the same log as the
-leader."""
+"""Tests that followers fetch from their leader, truncate diverging records, and then have the same
+log as the leader."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_followers_replicate_the_leader_in_every_protocol_version(spoken: 
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_EPOCH, BY_FETCH])
-async def test_returning_leader_truncates_records_that_no_other_replica_has(spoken: str) -> None:
+async def test_former_leader_truncates_records_that_no_other_replica_has(spoken: str) -> None:
     one, two, three = fellows = fellows_of(spoken)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -127,8 +127,8 @@ async def test_new_leader_fsyncs_the_truncation_that_it_made_as_a_follower() -> 
 async def test_leader_epoch_without_records_is_stored_by_the_leader(
     spoken: str,
 ) -> None:
-    """Trap 5: if the leader did not store the epoch, the second broker would keep records that the
-    first broker has truncated."""
+    """If the leader did not store the epoch, the second broker would keep records that the first
+    broker has truncated."""
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -148,7 +148,7 @@ async def test_leader_epoch_without_records_is_stored_by_the_leader(
 
 
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
-async def test_logs_that_diverged_twice_converge(spoken: str) -> None:
+async def test_logs_with_epochs_that_the_other_log_lacks_become_identical(spoken: str) -> None:
     """KIP-279: each of the two logs has epochs that the other log lacks."""
     one, _ = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
@@ -171,7 +171,7 @@ async def test_logs_that_diverged_twice_converge(spoken: str) -> None:
 
 @pytest.mark.proves("clusters 9")
 async def test_follower_waits_for_a_leader_that_metadata_does_not_list() -> None:
-    """Trap 9: the controller should send live brokers first, but a follower does not depend on this
+    """The controller should send live brokers first, but a follower does not depend on this
     order."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows, shown=False) as controller:
@@ -289,7 +289,7 @@ async def test_follower_reconnects_to_a_leader_that_does_not_respond() -> None:
         server.close()
 
 
-async def test_follower_starts_a_new_session_when_the_leader_lost_the_session() -> None:
+async def test_follower_starts_a_new_fetch_session_when_the_leader_lost_the_session() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1, partitions=range(5))
@@ -327,7 +327,7 @@ OLD = {"log.message.format.version": "0.10.2"}
 
 
 async def test_logs_are_truncated_to_high_watermark_without_leader_epochs() -> None:
-    """Trap 25: the log stores only magic 1, and the leader returns no newer magic to a follower."""
+    """The log stores only magic 1, and the leader returns no newer magic to a follower."""
     one, two = fellows = [Fellow(each, "0.10.2", config=OLD) for each in (1, 2)]
     async with cluster(*fellows, topic_id=None) as controller:
         await controller.lead(1)
@@ -361,7 +361,7 @@ def message_set(value: bytes) -> bytes:
 
 @pytest.mark.proves("clusters 12")
 async def test_follower_does_not_fetch_from_leader_without_inter_broker_listener() -> None:
-    """Trap 12 for a follower: the follower fetches as soon as the leader has the listener."""
+    """The follower fetches as soon as the leader has the listener."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         one.listener = "TYPO"
@@ -452,11 +452,10 @@ async def test_unexpected_error_of_the_leader_is_retried(
         assert followed.trouble is None
 
 
-async def test_fetcher_scans_quiet_partitions_only_after_a_change(
+async def test_fetcher_scans_idle_partitions_only_after_a_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A change in the leader's response, or a request of the controller, immediately causes a
-    scan."""
+    """Changes are new data in the leader's response, and requests of the controller."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
     asked: list[int] = []
@@ -486,7 +485,7 @@ async def test_fetcher_scans_quiet_partitions_only_after_a_change(
         assert 2 not in asked
 
 
-async def test_leader_reads_a_quiet_partition_for_a_follower_only_after_an_append(
+async def test_leader_reads_an_idle_partition_for_a_follower_only_after_an_append(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _ = fellows = fellows_of(BY_FETCH, 2)
@@ -516,7 +515,8 @@ async def test_leader_reads_a_quiet_partition_for_a_follower_only_after_an_appen
 async def test_fetcher_does_not_repeat_a_fetch_whose_records_were_appended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A full Fetch that news has caused ends the repetition of the Fetch before it."""
+    """While no partition changes, the fetcher repeats the same Fetch. A change makes it send a full
+    Fetch, which ends the repetition."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
     async with cluster(*fellows) as controller:

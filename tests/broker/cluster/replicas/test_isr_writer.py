@@ -1,4 +1,5 @@
-"""ISR changes of leaders: either the controller or the leader writes them to ZooKeeper."""
+"""Tests ISR changes of leaders. Either the controller or the leader itself writes a change to
+ZooKeeper."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ LEADS = PartitionState(4, 1, 7, (1,), 3, (1, 2, 3))
 
 
 class FakeLedPartition:
-    """A fake partition with a local leader that records the results of its ISR changes."""
+    """A fake partition with a local leader. It records the results of its ISR changes."""
 
     def __init__(self, topic: str = "t", index: int = 0, state: PartitionState = LEADS) -> None:
         self.topic, self.index = topic, index
@@ -258,7 +259,7 @@ async def test_partition_can_request_another_isr_change_after_a_refusal() -> Non
 
 @pytest.mark.proves("clusters 14")
 async def test_isr_change_is_sent_only_when_the_broker_is_registered() -> None:
-    """Trap 14: the broker epoch of the previous session is invalid."""
+    """The broker epoch of the previous session is invalid."""
     async with controller_scene() as house:
         house.epoch = -1
         partition = FakeLedPartition()
@@ -330,7 +331,7 @@ def written(ensemble: Ensemble) -> StateNode:
 
 @pytest.mark.proves("clusters 2")
 async def test_isr_write_uses_the_known_version_of_the_state_node() -> None:
-    """Trap 2: the leader epoch does not change."""
+    """The leader epoch does not change."""
     async with leader_writer() as (writer, ensemble, _):
         partition = FakeLedPartition()
         writer.wanted(partition, (1, 2), 3)
@@ -350,7 +351,7 @@ async def test_isr_writer_does_not_overwrite_a_state_with_another_version() -> N
 
 @pytest.mark.proves("clusters 3")
 async def test_isr_write_succeeds_when_its_response_is_lost() -> None:
-    """Trap 3: the second attempt finds the version that the first attempt wrote."""
+    """The second attempt finds the version that the first attempt wrote."""
     async with leader_writer() as (writer, ensemble, zookeeper):
         partition = FakeLedPartition()
         zookeeper.lose_answers(1)
@@ -394,7 +395,7 @@ class FastTime(Time):
         await asyncio.sleep(0)
 
 
-async def test_isr_change_is_announced_within_10_s() -> None:
+async def test_isr_change_notice_is_written_to_zookeeper_within_10_s() -> None:
     time = FastTime()
     async with leader_writer(time) as (writer, ensemble, _):
         notices = lambda: [  # noqa: E731

@@ -1,8 +1,5 @@
-"""Responses of a leader, a follower and a broker without a replica to replicas, consumers and
-producers.
-
-The test sends the requests of the other replicas.
-"""
+"""Tests the responses of a leader, a follower and a broker without a replica, to replicas,
+consumers and producers. The test sends the requests of the other replicas."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ class LeaderScene:
         return self.fellow.replica()
 
     async def asks(self, name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
-        """Sends a request on a new connection and returns the response."""
+        """Sends a request on a new connection. Returns the response."""
 
         def call() -> dict[str, Any]:
             with Wire(self.fellow.port) as wire:
@@ -73,9 +70,7 @@ class LeaderScene:
         topic: str = "t",
         **more: Any,
     ) -> dict[str, Any]:
-        """Sends Fetch and returns the entry of one partition; ``more`` are fields of the
-        request.
-        """
+        """Sends Fetch. Returns the entry of one partition. ``more`` are fields of the request."""
         wanted = {
             "partition": index,
             "fetch_offset": offset,
@@ -102,7 +97,7 @@ class LeaderScene:
     async def ends(
         self, timestamp: int = -1, replica: int = -1, version: int = 5
     ) -> tuple[int, int]:
-        """Sends ListOffsets and returns error code and offset."""
+        """Sends ListOffsets. Returns error code and offset."""
         wanted = {"partition_index": 0, "timestamp": timestamp, "max_num_offsets": 2}
         topics = [{"name": "t", "partitions": [wanted]}]
         answer = await self.asks("ListOffsets", version, {"replica_id": replica, "topics": topics})
@@ -198,7 +193,7 @@ async def test_fetch_distinguishes_unknown_and_not_hosted_partitions(
         assert answer["topics"][0]["partitions"][0]["error_code"] == error_code
 
 
-async def test_diverging_replica_gets_the_end_of_its_epoch() -> None:
+async def test_fetch_of_a_diverging_replica_returns_the_end_of_its_last_epoch() -> None:
     async with leader_scene(records=3) as it:
         await it.controller.lead(1, replicas=REPLICAS)
         it.fellow.append(2)
@@ -223,7 +218,7 @@ async def test_replica_fetch_of_a_client_is_denied() -> None:
 
 
 async def test_follower_fetch_time_is_not_updated_when_a_waiting_fetch_returns() -> None:
-    """The replica had all records when it sent the request and was paused then. The response does
+    """The replica had all records when it sent the request, and was then paused. The response does
     not prove that the replica was in contact later."""
     async with leader_scene() as it:
         waits = asyncio.ensure_future(it.fetch(0, 2, wait_ms=60_000))
@@ -238,7 +233,7 @@ async def test_follower_fetch_time_is_not_updated_when_a_waiting_fetch_returns()
         assert (follower.fetched_ms, follower.caught_up_ms) == (heard_ms, heard_ms)
 
 
-async def test_replica_id_is_a_tagged_field_from_version_15() -> None:
+async def test_fetch_from_version_15_reads_the_replica_id_from_a_tagged_field() -> None:
     async with leader_scene(records=2) as it:
         value = {
             "replica_state": {"replica_id": 2, "replica_epoch": 7},
@@ -259,7 +254,7 @@ async def test_replica_id_is_a_tagged_field_from_version_15() -> None:
         assert it.replica.led.followers[2].end_offset == 1
 
 
-async def test_empty_incremental_fetch_updates_the_fetch_time_of_the_replica() -> None:
+async def test_empty_incremental_fetch_updates_the_fetch_time_of_its_follower() -> None:
     async with leader_scene() as it:
         wanted = {
             "partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20,
@@ -310,7 +305,7 @@ async def test_parked_fetches_get_not_leader_when_leadership_is_lost() -> None:
 async def test_replica_of_an_old_release_gets_down_converted_records(
     version: int, magic: int
 ) -> None:
-    """Trap 25: an old replica would mark the partition as corrupt if it received magic 2."""
+    """An old replica would mark the partition as corrupt if it received magic 2."""
     async with leader_scene(records=2) as it:
         found = await it.fetch(0, 2, version)
         entries = list(iter_stored(found["records"], partial=True))
@@ -378,7 +373,7 @@ async def test_produce_is_answered_when_all_in_sync_replicas_have_the_records() 
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_produce_without_followers_times_out_only_with_acks_all(acks: int) -> None:
+async def test_produce_with_acks_all_times_out_when_followers_do_not_fetch(acks: int) -> None:
     async with leader_scene() as it:
         found = await it.produce(acks, timeout_ms=50)
         assert found["error_code"] == (NONE if acks == 1 else REQUEST_TIMED_OUT)

@@ -1,4 +1,4 @@
-"""The effects of LeaderAndIsr, StopReplica and UpdateMetadata on a broker's replicas."""
+"""Tests the effects of LeaderAndIsr, StopReplica and UpdateMetadata on a broker's replicas."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_control_requests_of_an_older_controller_are_refused() -> None:
 
 
 async def test_broker_refuses_controller_epochs_below_the_epoch_in_zookeeper() -> None:
-    """A deposed controller may send its requests again to the previous process of the broker."""
+    """A deposed controller may repeat requests that it sent to the broker before its restart."""
     one = Fellow(1)
     async with cluster(one) as controller:
         one.manager.know_controller(7)
@@ -149,7 +149,7 @@ async def test_partition_state_is_refused_when_its_leader_epoch_is_not_higher(
         assert state_of(one).leader_epoch == (6 if code == NONE else 5)
 
 
-async def test_partition_with_another_topic_id_is_refused() -> None:
+async def test_leader_and_isr_refuses_a_partition_with_another_topic_id() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1)
@@ -250,7 +250,7 @@ async def test_log_creation_is_not_retried_after_the_replica_was_removed(
         assert ("directory changed",) not in one.said
 
 
-async def test_waiting_replies_get_not_leader_when_leadership_is_lost() -> None:
+async def test_reply_that_waits_for_replication_gets_not_leader_at_leadership_loss() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1, to=[one])
@@ -341,7 +341,7 @@ async def test_stop_replica_for_an_unknown_replica_succeeds() -> None:
         assert await controller.stop(one, -1, delete=True) == (NONE, {PLACE: NONE})
 
 
-async def test_many_replicas_are_deleted_together() -> None:
+async def test_many_replicas_in_one_stop_replica_request_are_deleted() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1, partitions=range(30))
@@ -515,7 +515,7 @@ async def test_stop_replica_response_has_the_format_of_the_request_version(versi
 
 
 async def test_large_control_requests_are_handled() -> None:
-    """The requests are so large that the worker decodes them."""
+    """The requests are so large that the worker thread decodes them."""
     one = Fellow(1)
     async with cluster(one) as controller:
         peer = await _peer(one)

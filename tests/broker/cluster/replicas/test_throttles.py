@@ -1,5 +1,5 @@
-"""Throttled replicas outside the ISR fetch at the configured rate; other replicas fetch without
-delay."""
+"""Tests that throttled replicas outside the ISR fetch at the configured rate, and other replicas
+without delay."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SIZE = 100_000
 
 
 def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list[Fellow]:
-    """Returns two brokers. Topic ``t`` throttles these replicas; ``side`` is the prefix of the
-    throttle settings."""
+    """Returns two brokers. Topic ``t`` throttles these replicas. ``side`` is the prefix of the
+    throttle settings, leader or follower."""
     config = {
         f"{side}.rate": str(rate),
         "replication.quota.window.num": "2",
@@ -27,7 +27,7 @@ def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list
 
 @pytest.mark.parametrize("spoken", ["1.0", "2.6", "3.9"])
 @pytest.mark.parametrize(("side", "broker"), [(LEADER, 1), (FOLLOWER, 2)])
-async def test_throttle_delays_only_an_out_of_sync_replica(
+async def test_replication_throttle_delays_only_a_replica_that_is_not_in_sync(
     side: str, broker: int, spoken: str
 ) -> None:
     one, two = fellows = fellows_of(side, f"0:{broker}", 1, spoken)
@@ -53,7 +53,9 @@ async def test_throttle_delays_only_an_out_of_sync_replica(
 
 
 @pytest.mark.parametrize("side", [LEADER, FOLLOWER])
-async def test_bytes_of_a_throttled_in_sync_replica_count_without_a_delay(side: str) -> None:
+async def test_fetches_of_a_throttled_in_sync_replica_are_counted_but_not_delayed(
+    side: str,
+) -> None:
     one, two = fellows = fellows_of(side, "*", 1)
     async with cluster(*fellows) as controller:
         await controller.lead(1)

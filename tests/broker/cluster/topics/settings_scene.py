@@ -1,6 +1,5 @@
-"""Broker 1 with a log of topic t on a simulated ZooKeeper, and another client that writes
-settings.
-"""
+"""Broker 1, which has a log of topic t and uses a simulated ZooKeeper, and a second client that
+writes settings."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ CHANGES = "/config/changes"
 
 
 class Scene:
-    """Broker 1 with a log of topic t, and another client that writes settings."""
+    """Broker 1 with a log of topic t, and a second client that writes settings."""
 
     def __init__(self, folder: Path) -> None:
         self.zookeeper = MemoryZooKeeper(Ensemble())
@@ -87,8 +86,8 @@ class Scene:
         await self.other.create(f"{CHANGES}/config_change_", data, sequence=True)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for the condition for a bounded number of loop iterations, because no operation
-        takes time."""
+        """Waits for the condition during a bounded number of loop iterations. No operation takes
+        real time."""
         for _ in range(1000):
             if condition():
                 return
@@ -105,7 +104,7 @@ class Scene:
 
     @property
     def retention_ms(self) -> int | None:
-        """Returns the retention of the log of topic t."""
+        """The retention of the log of topic t in ms."""
         partition = self.logs.get("t", 0)
         assert partition is not None
         return partition.log.config.retention_ms
@@ -115,7 +114,6 @@ Conduct = Callable[[Scene], Coroutine[Any, Any, None]]
 
 
 def play(folder: Path, conduct: Conduct) -> None:
-    """Runs the coroutine of a test in a new scene."""
 
     async def run() -> None:
         async with asyncio.timeout(120):

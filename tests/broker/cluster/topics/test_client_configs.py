@@ -1,5 +1,5 @@
-"""Quotas and credentials in ZooKeeper: brokers read and change them, and log settings that no part
-of the broker uses."""
+"""Tests quotas and credentials in ZooKeeper: brokers read and change them, and log settings that
+the broker does not use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def warnings(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
 
 
 async def put(scene: Scene, entity: str, data: bytes) -> None:
-    """Creates a node and its parent nodes without a change notice."""
+    """Creates a node and its parent nodes, without a change notice."""
     parts = f"config/{entity}".split("/")
     for end in range(1, len(parts) + 1):
         path = "/" + "/".join(parts[:end])
@@ -114,7 +114,7 @@ def test_all_client_settings_are_read_again_after_a_reconnect(
     play(tmp_path, conduct)
 
 
-def test_log_lines_about_many_client_settings_are_bounded(tmp_path: Path) -> None:
+def test_number_of_log_lines_about_client_settings_is_bounded(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         for number in range(LINES_AT_ONCE + 3):
             await put(scene, f"users/u{number}", configs.encode_config(SCRAM))
@@ -128,7 +128,7 @@ def test_log_lines_about_many_client_settings_are_bounded(tmp_path: Path) -> Non
     play(tmp_path, conduct)
 
 
-def test_stored_client_settings_are_bounded(
+def test_number_of_stored_client_settings_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_configs, "KEPT_CHARACTERS", 600)

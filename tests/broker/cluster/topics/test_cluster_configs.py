@@ -1,4 +1,5 @@
-"""Settings in ZooKeeper take effect on every broker soon after any client has written them."""
+"""Tests that settings in ZooKeeper take effect on every broker soon after any client has written
+them."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def test_topic_settings_written_by_another_client_take_effect(run_in_scene: Play
     run_in_scene(conduct)
 
 
-def test_new_topic_has_the_settings_that_its_znode_had_before(run_in_scene: Played) -> None:
+def test_new_topic_has_settings_that_were_written_before_its_creation(run_in_scene: Played) -> None:
     """The settings are written without a change notice."""
 
     async def conduct(scene: Scene) -> None:
@@ -164,7 +165,9 @@ def test_cluster_default_and_own_broker_settings_take_effect(run_in_scene: Playe
     run_in_scene(conduct)
 
 
-def test_controller_is_notified_only_of_unclean_election_changes(run_in_scene: Played) -> None:
+def test_controller_is_notified_only_of_changes_of_unclean_leader_election(
+    run_in_scene: Played,
+) -> None:
     async def conduct(scene: Scene) -> None:
         unclean = "unclean.leader.election.enable"
         scene.configs.start()
@@ -235,9 +238,10 @@ def test_settings_changed_during_a_lost_connection_take_effect(
 
 
 @pytest.mark.proves("clusters 20")
-def test_read_of_settings_is_repeated_when_its_session_ended(run_in_scene: Played) -> None:
-    """Trap 20: the read that the watch started fails when its session ends, and sets no new
-    watch."""
+def test_read_of_settings_is_repeated_when_its_zookeeper_session_ended(
+    run_in_scene: Played,
+) -> None:
+    """The read that the watch started fails when its session ends, and sets no new watch."""
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
@@ -253,7 +257,9 @@ def test_read_of_settings_is_repeated_when_its_session_ended(run_in_scene: Playe
     run_in_scene(conduct)
 
 
-def test_settings_change_is_written_announced_and_applied_immediately(run_in_scene: Played) -> None:
+def test_settings_change_is_written_with_a_notice_and_applied_immediately(
+    run_in_scene: Played,
+) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
         await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, False)
@@ -283,7 +289,9 @@ def test_settings_change_is_written_announced_and_applied_immediately(run_in_sce
     run_in_scene(conduct)
 
 
-def test_settings_change_keeps_settings_of_other_writers(run_in_scene: Played) -> None:
+def test_settings_change_keeps_settings_that_the_broker_has_not_read_yet(
+    run_in_scene: Played,
+) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
         await scene.write("topics/t", {RETENTION: "5"})  # No broker follows notices in this test.

@@ -1,5 +1,5 @@
-"""The topic registry in a cluster contains the topics of the controller's metadata, with their
-settings."""
+"""Tests that the topic registry in a cluster contains the topics of the controller's metadata, with
+their settings."""
 
 from __future__ import annotations
 

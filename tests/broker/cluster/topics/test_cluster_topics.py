@@ -1,5 +1,5 @@
-"""The topics of a cluster: a broker writes ZooKeeper nodes to change them, and knows a topic when
-the controller has sent its metadata."""
+"""Tests the topics of a cluster: a broker writes ZooKeeper nodes to change them, and knows a topic
+when the controller has sent its metadata."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_new_topic_has_a_replica_in_each_rack() -> None:
     run_in_scene(conduct, alive=4, racks=racks, default_replication_factor="2")
 
 
-def test_new_topic_has_no_id_when_the_release_lacks_topic_ids() -> None:
+def test_new_topic_has_no_id_when_the_protocol_version_has_no_topic_ids() -> None:
     async def conduct(scene: Scene) -> None:
         made = await scene.topics.create("t", 1, {}, [[1]])
 
@@ -156,7 +156,7 @@ def test_new_topic_has_no_id_when_the_release_lacks_topic_ids() -> None:
     run_in_scene(conduct, version=VERSION_BEFORE_IDS)
 
 
-def test_existing_topic_is_not_created_again() -> None:
+def test_creation_of_an_existing_topic_is_refused() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 1, {"retention.ms": "1"}, [[1]])
         # The topic is in ZooKeeper, but the controller has not sent it.
@@ -174,7 +174,7 @@ def test_existing_topic_is_not_created_again() -> None:
     run_in_scene(conduct)
 
 
-def test_creation_overwrites_the_settings_of_an_unfinished_creation() -> None:
+def test_topic_creation_overwrites_settings_of_an_unfinished_creation() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.zookeeper.create("/config/topics/t", b"")
 
@@ -185,7 +185,7 @@ def test_creation_overwrites_the_settings_of_an_unfinished_creation() -> None:
     run_in_scene(conduct)
 
 
-def test_topic_is_not_created_while_its_name_is_being_deleted() -> None:
+def test_topic_is_not_created_while_a_topic_of_its_name_is_being_deleted() -> None:
     """The controller deletes the topic's node, then its settings, then the deletion request."""
 
     async def conduct(scene: Scene) -> None:
@@ -199,7 +199,7 @@ def test_topic_is_not_created_while_its_name_is_being_deleted() -> None:
 
 @pytest.mark.parametrize("lost", [1, 3])
 def test_topic_creation_succeeds_when_its_response_is_lost(lost: int) -> None:
-    """Trap 3 for a creation: NODEEXISTS can mean that the first attempt of the broker succeeded."""
+    """NODEEXISTS can mean that the first attempt of the broker succeeded."""
 
     async def conduct(scene: Scene) -> None:
         scene.zookeeper.lose_answers(lost)
@@ -210,7 +210,7 @@ def test_topic_creation_succeeds_when_its_response_is_lost(lost: int) -> None:
     run_in_scene(conduct)
 
 
-def test_topic_changes_fail_when_the_session_ends() -> None:
+def test_topic_changes_fail_when_the_zookeeper_session_ends() -> None:
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         scene.zookeeper.suspend()
@@ -298,7 +298,7 @@ def test_coordinator_topics_have_their_configured_replication_factor() -> None:
     run_in_scene(conduct, transaction_state_log_replication_factor="2")
 
 
-def test_coordinator_topic_is_not_created_with_fewer_replicas() -> None:
+def test_coordinator_topic_is_not_created_with_fewer_replicas_than_configured() -> None:
     async def conduct(scene: Scene) -> None:
         with pytest.raises(BadFactor):
             await scene.topics.ensure(OFFSETS_TOPIC)
@@ -309,7 +309,7 @@ def test_coordinator_topic_is_not_created_with_fewer_replicas() -> None:
 
 @pytest.mark.proves("clusters 17")
 def test_partition_addition_keeps_the_other_fields_of_the_topic_node() -> None:
-    """Trap 17: the topic id, unknown fields and the existing partitions remain."""
+    """The topic id, unknown fields and the existing partitions remain."""
 
     async def conduct(scene: Scene) -> None:
         node = {
@@ -367,7 +367,7 @@ def test_empty_or_invalid_topic_node_is_an_error() -> None:
     run_in_scene(conduct)
 
 
-def test_topic_deletion_is_requested_once() -> None:
+def test_deletion_request_of_a_topic_is_written_to_zookeeper_once() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 1, {}, [[1]])
         with pytest.raises(NoSuchTopic):
@@ -380,7 +380,7 @@ def test_topic_deletion_is_requested_once() -> None:
     run_in_scene(conduct)
 
 
-def test_topic_wait_ends_when_all_leaders_exist_or_topic_is_deleted() -> None:
+def test_topic_change_waits_until_all_leaders_exist_or_topic_is_deleted() -> None:
     async def conduct(scene: Scene) -> None:
         wait = asyncio.ensure_future(scene.topics.led({"t": 2, "u": 1}, 20_000))
         scene.tell(topic("t", [1, -1], ID))
@@ -399,7 +399,7 @@ def test_topic_wait_ends_when_all_leaders_exist_or_topic_is_deleted() -> None:
     run_in_scene(conduct)
 
 
-def test_topic_wait_returns_the_remaining_topics_at_its_timeout() -> None:
+def test_topic_change_wait_returns_the_unfinished_topics_at_its_timeout() -> None:
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         assert await scene.topics.led({"t": 1, "u": 1}, 1) == ["u"]

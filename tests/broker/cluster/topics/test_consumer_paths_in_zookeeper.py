@@ -1,6 +1,5 @@
-"""Version 0 of OffsetCommit stores offsets in ZooKeeper's consumer paths, in the format of old
-consumers.
-"""
+"""Tests that OffsetCommit version 0 stores offsets under the ZooKeeper path /consumers, in the
+format of old consumers."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def run_in_scene(conduct: Conduct) -> None:
 
 @pytest.mark.proves("clusters 28")
 def test_offset_nodes_in_consumer_paths_are_plain_text() -> None:
-    """Trap 28: the node contains the committed offset as plain text, not as JSON."""
+    """The node contains the committed offset as plain text, not as JSON."""
 
     async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert await offsets.keep([("g", "t", 0, 7), ("g", "t", 10, 2**40)]) is None
@@ -60,7 +59,7 @@ def test_last_of_concurrent_commits_to_zookeeper_wins() -> None:
 
 
 @pytest.mark.parametrize("group", ["", ".", "..", "a/b", "a\x00b", "\ufff0"])
-def test_commit_of_a_group_whose_id_cannot_be_a_node_is_refused(group: str) -> None:
+def test_commit_of_a_group_whose_id_cannot_be_a_znode_name_is_refused(group: str) -> None:
     async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert isinstance(await offsets.keep([(group, "t", 0, 7)]), BadGroup)
         assert await offsets.fetch(group, [("t", 0)]) == {}

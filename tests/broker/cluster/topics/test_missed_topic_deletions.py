@@ -1,8 +1,5 @@
-"""A broker removes topics that were deleted when it was not registered, with a controller of any
-version.
-
-The time of the event loop is virtual: pauses take no time.
-"""
+"""Tests that a broker removes topics that were deleted while it was not registered, with a
+controller of any version. The time of the event loop is virtual: pauses take no time."""
 
 from __future__ import annotations
 
@@ -55,12 +52,12 @@ class Scene:
         self.unheard.registered(7)
 
     async def passes(self, looks: int) -> None:
-        """Runs ``looks`` checks, or all remaining checks."""
+        """Waits until ``looks`` checks, or all remaining checks, have run."""
         while self.background.tasks and len(self.time.slept_s) < looks + 1:
             await asyncio.sleep(0)
 
 
-async def test_missing_topic_node_removes_the_topic_unless_controller_sends_it() -> None:
+async def test_topic_without_a_znode_is_removed_unless_the_controller_sends_it() -> None:
     there = Scene()
     await there.begin()
     await there.zookeeper.delete(topic_path("a"))
@@ -121,7 +118,7 @@ async def test_first_registration_starts_no_checks_for_deleted_topics() -> None:
     assert not there.background.tasks
 
 
-async def test_consumer_groups_wait_for_topics_that_the_controller_has_not_sent() -> None:
+async def test_topics_in_zookeeper_are_expected_until_the_controller_sends_them() -> None:
     there = Scene()
     for name in ("a", "b", "c"):
         await ensure_path(there.zookeeper, topic_path(name))

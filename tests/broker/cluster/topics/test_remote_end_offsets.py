@@ -1,4 +1,4 @@
-"""The lag of groups when other brokers than the coordinator lead some of the partitions."""
+"""Tests the lag of groups whose partitions are partly led by other brokers than the coordinator."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.wire import Wire, batch
 
 TOPIC, TEAM = "orders", "team"
 REPLICAS: Mapping[int, Sequence[int]] = {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [2, 1], 4: [3, 2]}
-"""The replicas of each partition. The coordinator of the group leads some partitions, follows some,
-and has no replica of the rest."""
+"""The replicas of each partition. The group coordinator leads some partitions, follows some
+partitions, and has no replica of the other partitions."""
 RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 
 
@@ -60,7 +60,7 @@ async def _produce(cluster: Members, partition: int, count: int) -> None:
 
 
 async def _commit(cluster: Members, offsets: Mapping[int, int]) -> Broker:
-    """Commits offsets on the coordinator and returns the coordinator."""
+    """Commits offsets on the coordinator. Returns the coordinator."""
     partitions = [
         {
             "partition_index": index,
@@ -168,8 +168,8 @@ async def test_lag_is_0_when_the_commit_is_above_the_known_log_end_offset(
 async def test_transaction_of_another_coordinator_is_not_reported_as_hanging(
     tmp_path: Path,
 ) -> None:
-    """Readers wait on every replica, but only the coordinator of the transaction knows the
-    transactional id."""
+    """Every replica has consumers that wait for the transaction, but only the coordinator of the
+    transaction knows the transactional id."""
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 1)
         wire: Any = None

@@ -1,4 +1,4 @@
-"""The assignment of replicas to brokers and racks equals that of Kafka."""
+"""Tests that the assignment of replicas to brokers and racks equals that of Kafka."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ FIVE = dict.fromkeys(range(5))
 SIX = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 
 OF_KAFKA = Path(__file__).parents[3] / "data" / "cluster" / "assignments_of_kafka_3_9_2.csv"
-"""Assignments by ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 for random clusters.
-
-The fixed start index is also the first replica shift.
-"""
+"""Assignments by ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 for random clusters. The
+fixed start index is also the first replica shift."""
 
 
-def test_assignment_equals_kafkas_assignment_for_the_same_start() -> None:
+def test_replica_assignment_equals_that_of_kafka_for_the_same_start_index() -> None:
     with OF_KAFKA.open() as file:
         rows = list(csv.DictReader(file))
     for row in rows:
@@ -38,7 +36,7 @@ def test_assignment_equals_kafkas_assignment_for_the_same_start() -> None:
     assert len(rows) == 80
 
 
-def test_assignment_over_five_brokers_equals_kafkas_documentation() -> None:
+def test_assignment_over_five_brokers_equals_the_documented_example_of_kafka() -> None:
     """The comment of AdminUtils contains this example, which starts at broker 0 with replica shift
     0."""
     assert assign(FIVE, 10, 3, start=0, shift=0) == [
@@ -64,7 +62,8 @@ def test_assignment_over_one_broker_places_all_replicas_on_the_broker() -> None:
 
 
 def test_assignment_of_added_partitions_continues_the_existing_assignment() -> None:
-    """The replica shift is that of the start; existing partitions do not increase it."""
+    """The first replica shift is that of the whole assignment; existing partitions do not increase
+    it."""
     whole = assign(FIVE, 12, 3, start=2, shift=2)
 
     assert start_of(FIVE, whole[0][0]) == 2
@@ -74,7 +73,7 @@ def test_assignment_of_added_partitions_continues_the_existing_assignment() -> N
     ]
 
 
-def test_assignment_starts_at_next_broker_when_the_first_one_was_removed() -> None:
+def test_assignment_starts_at_the_next_broker_when_the_start_broker_was_removed() -> None:
     assert start_of({1: None, 2: None, 5: None}, 3) == 2
     assert start_of({1: None, 2: None, 5: None}, 6) == 0
 
@@ -86,7 +85,7 @@ def test_broker_order_alternates_between_racks() -> None:
     assert alternating({each: SIX[each] for each in SIX if each != 5}) == [0, 3, 1, 4, 2]
 
 
-def test_assignment_over_racks_equals_kafkas_test() -> None:
+def test_assignment_over_racks_equals_the_example_of_kafka() -> None:
     """The example is that of Kafka's AdminRackAwareTest: six brokers in three racks, seven
     partitions, start index 0."""
     assert assign(SIX, 7, 3, start=0, shift=0) == [

@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions, DeleteTopics, Metadata and FindCoordinator in a cluster."""
+"""Tests CreateTopics, CreatePartitions, DeleteTopics, Metadata and FindCoordinator in a cluster."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Host:
 
 
 class Scene:
-    """Broker 1 of a cluster of three brokers; the test sends the controller's requests."""
+    """Broker 1 of a cluster of three brokers. The test sends the controller's requests."""
 
     def __init__(self) -> None:
         self.zookeeper = MemoryZooKeeper(Ensemble())

@@ -1,4 +1,4 @@
-"""Topic settings that have an effect only in a cluster, altered on three running brokers."""
+"""Tests topic settings that have an effect only in a cluster, altered on three running brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan of all ZooKeeper nodes finds the invalid nodes."""
+"""Tests that a scan of all ZooKeeper nodes finds the invalid nodes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_zookeeper_scan_includes_nodes_of_acls_users_and_tokens() -> None:
     assert sorted(path for path, _ in looked.bad) == sorted(set(bad) - {"/config/users/alice"})
 
 
-async def test_invalid_nodes_above_the_bound_are_only_counted() -> None:
+async def test_zookeeper_scan_only_counts_invalid_nodes_above_the_maximum() -> None:
     zookeeper = await filled()
     for number in range(module.BAD_MAX + 7):
         await zookeeper.create(f"/config/topics/t{number}", b"[")

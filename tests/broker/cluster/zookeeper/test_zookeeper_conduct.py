@@ -1,4 +1,4 @@
-"""The ZooKeeper behavior that the cluster requires, tested on the simulation and on a real
+"""Tests the ZooKeeper behavior that the cluster requires, on the simulation and on a real
 server."""
 
 from __future__ import annotations
@@ -41,20 +41,17 @@ SESSION_MS = 6000
 class World(Protocol):
     """A ZooKeeper whose clients a test can disconnect, expire and suspend."""
 
-    async def connect(self) -> ZooKeeper:
-        """Connects another client."""
+    async def connect(self) -> ZooKeeper: ...
 
     async def lose_connection(self, client: Any) -> None:
-        """Closes the client's connection; the session continues."""
+        """Closes the client's connection. The session continues."""
 
-    async def expire(self, client: Any) -> None:
-        """Ends the client's session."""
+    async def expire(self, client: Any) -> None: ...
 
     async def suspend(self, client: Any) -> None:
         """Stops all responses until the client's session has expired."""
 
-    async def close(self) -> None:
-        """Closes all clients."""
+    async def close(self) -> None: ...
 
 
 class Simulated:
@@ -80,7 +77,7 @@ class Simulated:
 
 
 class Real:
-    """A `World` on a real server; each test uses a separate chroot."""
+    """A `World` on a real server. Each test uses its own chroot."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self._hosts = f"{address}/{chroot}"
@@ -98,7 +95,7 @@ class Real:
         kazoo._connection._socket.shutdown(2)
 
     async def expire(self, client: KazooZooKeeper) -> None:
-        """Opens a second connection with the session and closes the session there."""
+        """Opens a second connection with the same session and closes the session there."""
 
         def taken_over() -> None:
             other = KazooClient(self._address, client_id=client._client.client_id)
@@ -109,7 +106,7 @@ class Real:
         await asyncio.to_thread(taken_over)
 
     async def suspend(self, client: KazooZooKeeper) -> None:
-        """Reports a suspension although the connection is not suspended, because kazoo would
+        """Reports a suspended connection to the client without suspending it, because kazoo would
         immediately end a real suspension."""
         client._connection_changed(Connection.SUSPENDED)
 
@@ -129,7 +126,7 @@ Conduct = Callable[[World], Coroutine[Any, Any, None]]
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.interop)])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], None]:
-    """Returns a function that runs the coroutine of a test on the simulation or on a real
+    """Returns a function that runs the coroutine of a test, on the simulation or on a real
     server."""
     hosts = request.getfixturevalue("address") if request.param == "real" else ""
 
@@ -145,8 +142,6 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], N
 
 
 class CountingWatch:
-    """A watch that counts its events."""
-
     def __init__(self) -> None:
         self.rung = 0
         self._event = asyncio.Event()
@@ -345,7 +340,7 @@ def test_zookeeper_watch_fires_once(run: Callable[[Conduct], None]) -> None:
 def test_lost_connection_fires_every_watch_and_keeps_the_session(
     run: Callable[[Conduct], None],
 ) -> None:
-    """Trap 20: kazoo removes all watches, so that their owners must read the nodes again."""
+    """kazoo removes all watches, so that the code that set them must read the nodes again."""
 
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
@@ -387,7 +382,7 @@ def test_zookeeper_requests_are_repeated_after_a_lost_connection(
     run(conduct)
 
 
-def test_expired_session_loses_its_ephemeral_nodes_before_a_new_session(
+def test_ephemeral_nodes_of_an_expired_session_are_gone_before_a_new_session(
     run: Callable[[Conduct], None],
 ) -> None:
     async def conduct(world: World) -> None:

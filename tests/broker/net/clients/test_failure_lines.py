@@ -1,4 +1,4 @@
-"""Log lines about refused peers: at most one per minute and reason, and a bounded number for each
+"""Log lines about refused clients: at most one per minute and reason, and a bounded number for each
 address."""
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ HERE, THERE = "10.0.0.9", "10.0.0.8"
 
 
 class Lines:
-    """A logger that records its lines."""
-
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
         self.time = MockTime()
@@ -26,7 +24,8 @@ class Lines:
         self.lines.append({"event": event, **fields})
 
     def fail(self, reason: str, address: str = HERE) -> dict[str, Any] | None:
-        """Logs a failure and returns its log line, or None if the failure is only counted."""
+        """Logs a failure. Returns the log line, or None if the failure was counted but not
+        logged."""
         before = len(self.lines)
         self.all.report("login failed", address, reason)
         assert len(self.lines) <= before + 1
@@ -52,7 +51,7 @@ def test_repeated_failures_are_counted_and_logged_after_a_minute(log: Lines) -> 
     assert again["more_since_last_line"] == 3
 
 
-def test_failures_of_one_address_are_only_counted_above_its_line_limit(log: Lines) -> None:
+def test_failures_of_an_address_are_counted_but_not_logged_above_its_line_limit(log: Lines) -> None:
     lines = [log.fail(f"no user {number}") for number in range(ADDRESS_LINES_MAX + 7)]
     assert None not in lines[:ADDRESS_LINES_MAX]
     assert lines[ADDRESS_LINES_MAX:] == [None] * 7

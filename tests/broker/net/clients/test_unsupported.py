@@ -44,7 +44,8 @@ def said(lines: list[Any]) -> list[Any]:
 
 
 async def client_of(seen: Seen, client_id: str = "billing") -> Client:
-    """Returns a new connection that has sent ApiVersions with client id and software name."""
+    """Returns a client on a new connection that has sent ApiVersions with a client id and a
+    software name."""
     client = await Client.connect(seen.broker.sockets.addresses()[0][1])
     client.client_id = client_id
     assert (await client.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
@@ -52,7 +53,6 @@ async def client_of(seen: Seen, client_id: str = "billing") -> Client:
 
 
 async def find(client: Client, group_id: str, key_type: int = 0) -> int:
-    """Sends FindCoordinator and returns the error code of the response."""
     reply = await client.call(
         FIND_COORDINATOR.key, 4, key_type=key_type, coordinator_keys=[group_id]
     )
@@ -176,7 +176,7 @@ def test_number_of_stored_clients_with_unsupported_requests_is_bounded() -> None
 # -- clients that find their coordinator but send no request to it
 
 
-async def test_client_that_sends_no_request_to_its_coordinator_is_logged(
+async def test_client_that_finds_its_coordinator_but_sends_it_no_request_is_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -203,7 +203,6 @@ async def test_client_that_sends_no_request_to_its_coordinator_is_logged(
 
 
 async def joins(seen: Seen, client: Client) -> None:
-    """Joins the group on another connection, as librdkafka does."""
     await (await client_of(seen)).join_alone("invoices")
 
 
@@ -266,7 +265,8 @@ WHY = "unsupported request: the client uses group.protocol=consumer"
 
 
 async def findings(seen: Seen, group_id: str) -> list[str]:
-    """Returns the findings in the journal of the group; an unknown group has no findings."""
+    """Returns the findings in the journal of the group, or an empty list if the group is
+    unknown."""
     journal = (await seen.get(f"/api/groups/{group_id}/journal")).json()
     return [f"{each['sentence']}; {each['advice']}" for each in journal.get("findings", ())]
 
@@ -349,7 +349,8 @@ async def test_consumer_group_heartbeat_adds_no_finding_without_rights_to_the_gr
 async def test_librdkafka_client_with_group_protocol_consumer_is_logged(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka reports neither a message nor an error to its application."""
+    """The log line matters, because librdkafka delivers neither messages nor an error to its
+    application."""
     async with seeing(tmp_path, CLASSIC_ONLY) as seen:
         monkeypatch.setattr(stuck_clients, "PATIENCE_S", 1)
         heard: list[object] = []

@@ -40,7 +40,7 @@ async def test_connection_above_the_rate_is_closed_after_a_delay(
         await let_in[0].call(METADATA.key, 9, topics=[])
 
 
-async def test_rate_of_an_address_overrides_default_and_excludes_delayed_connections(
+async def test_rate_of_an_address_overrides_the_default_rate(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:

@@ -75,7 +75,7 @@ async def test_altered_max_connections_of_a_listener_applies(tmp_path: Path) -> 
         close(clients)
 
 
-async def test_longest_idle_client_is_closed_at_max_connections_for_another_broker(
+async def test_broker_that_connects_at_max_connections_replaces_the_longest_idle_client(
     tmp_path: Path,
 ) -> None:
     settings = {**TWO, "max.connections": "2", "inter.broker.listener.name": "INSIDE"}
@@ -99,7 +99,9 @@ async def test_longest_idle_client_is_closed_at_max_connections_for_another_brok
     ]
 
 
-async def test_clients_stay_connected_when_another_broker_is_refused(tmp_path: Path) -> None:
+async def test_no_client_is_closed_when_max_connections_per_ip_refuses_another_broker(
+    tmp_path: Path,
+) -> None:
     settings = {
         **TWO,
         "max.connections": "2",
@@ -118,7 +120,7 @@ async def test_clients_stay_connected_when_another_broker_is_refused(tmp_path: P
     assert refusals(lines) == ["max.connections.per.ip=2 is reached for this address"]
 
 
-async def test_connections_above_the_rate_wait_until_they_are_accepted(
+async def test_connections_above_the_creation_rate_are_accepted_after_a_delay(
     tmp_path: Path,
 ) -> None:
     settings = {**TWO, **SHORT, "listener.name.outside.max.connection.creation.rate": "5"}
@@ -136,7 +138,9 @@ async def test_connections_above_the_rate_wait_until_they_are_accepted(
         close([*clients, other])
 
 
-async def test_max_connection_creation_rate_does_not_delay_other_brokers(tmp_path: Path) -> None:
+async def test_max_connection_creation_rate_does_not_delay_connections_of_brokers(
+    tmp_path: Path,
+) -> None:
     settings = {
         **TWO,
         **SHORT,
@@ -157,7 +161,7 @@ async def test_max_connection_creation_rate_does_not_delay_other_brokers(tmp_pat
         close(clients + others)
 
 
-async def test_delayed_connections_are_closed_above_their_limit_and_at_a_stop(
+async def test_delayed_connections_are_closed_above_their_limit_and_when_broker_stops(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(listener_rates, "WAITING_MAX", 3)

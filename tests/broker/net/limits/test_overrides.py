@@ -1,4 +1,4 @@
-"""``max.connections.per.ip.overrides``: the limited addresses, and the times at which host names
+"""``max.connections.per.ip.overrides``: which addresses an override limits, and when its host names
 are resolved."""
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def are_served(broker: Broker, count: int) -> list[bool]:
         ("both.example:7,10.0.0.1:8", {"10.0.0.1": 8, "fd00:0:0:0:0:0:0:1": 7}),
     ],
 )
-def test_override_addresses_have_the_form_of_connection_addresses(
+def test_override_addresses_are_normalized_like_the_addresses_of_connections(
     names: Names, text: str, by_address: dict[str, int]
 ) -> None:
     assert opened(text).by_address == by_address
@@ -161,7 +161,7 @@ async def test_changed_override_host_name_is_resolved_on_sighup(
     assert "nobody.example can't be resolved" in str(lines)
 
 
-async def test_altered_override_host_names_are_resolved_at_the_next_start(
+async def test_altered_override_host_names_are_resolved_again_at_the_next_start(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path) as broker:

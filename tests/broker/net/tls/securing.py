@@ -1,4 +1,5 @@
-"""A broker with TLS in the event loop of the test, and clients of the broker."""
+"""Helpers for TLS tests: a broker in the event loop of the test, and TLS clients that connect to
+it."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ T = TypeVar("T")
 
 
 def with_tls(issued: Issued, **more: str) -> dict[str, str]:
-    """Returns the settings of a broker with a plaintext listener, and a TLS listener that uses the
-    certificate."""
+    """Returns broker settings with a plaintext listener and a TLS listener that uses the
+    certificate ``issued``."""
     return {
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         "ssl.keystore.location": str(issued.pem),
@@ -28,13 +29,11 @@ def with_tls(issued: Issued, **more: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def tls_broker(directory: Any, settings: Mapping[str, str]) -> AsyncIterator[Broker]:
-    """Yields a started broker and stops it at the end."""
     async with serving(directory, settings) as broker:
         yield broker
 
 
 def port_of(broker: Broker, name: str = "SSL") -> int:
-    """Returns the port of the listener ``name``."""
     names = [listener.name for listener in broker.listeners]
     return int(broker.sockets.addresses()[names.index(name)][1])
 
@@ -53,7 +52,7 @@ def client_context(
 
 
 class TlsWire(Wire):
-    """A client with one TLS connection that sends exactly the bytes of the test."""
+    """A client with one TLS connection. Sends the bytes of the test unchanged."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         super().__init__(port)

@@ -37,7 +37,7 @@ def own(authority: Authority) -> Issued:
 
 
 async def shown(broker: Broker, context: ssl.SSLContext) -> int:
-    """Returns the serial number of the certificate that a new connection receives."""
+    """Returns the serial number of the certificate that the broker presents to a new connection."""
 
     def look(wire: Any) -> int:
         return int(wire.socket.getpeercert()["serialNumber"], 16)
@@ -123,7 +123,7 @@ async def test_old_certificate_is_kept_when_the_new_file_is_invalid(
     assert "can't be read" in str(events(later))
 
 
-async def test_certificate_with_changed_subject_or_names_is_refused_unless_allowed(
+async def test_certificate_with_another_subject_is_reloaded_only_if_a_setting_allows_it(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)

@@ -1,4 +1,5 @@
-"""Changes of certificates: expiry, concurrent changes, and the trust of other brokers."""
+"""Changes of certificates: expiry, concurrent changes, and whether the other brokers trust the new
+certificate."""
 
 from __future__ import annotations
 
@@ -51,13 +52,14 @@ def own(authority: Authority) -> Issued:
 
 
 def copy_of(issued: Issued, file: Path) -> Issued:
-    """Writes the certificate and key to ``file`` and returns an Issued for this file."""
+    """Writes the certificate and key to ``file``. Returns an `Issued` whose certificate and key are
+    in ``file``."""
     file.write_text(issued.key_text + issued.certificate_text)
     return issued._replace(pem=file)
 
 
 async def shown(broker: Any, trusting: ssl.SSLContext) -> int:
-    """Returns the serial number of the certificate that a new connection receives."""
+    """Returns the serial number of the certificate that the broker presents to a new connection."""
     return await over_tls(
         broker, trusting, lambda wire: int(wire.socket.getpeercert()["serialNumber"], 16)
     )
@@ -105,7 +107,7 @@ async def test_changed_truststore_applies_to_new_clients(
 
 
 class Opened:
-    """The certificates of a broker whose only listener serves clients and other brokers."""
+    """The certificates of a broker that has one listener for both clients and other brokers."""
 
     def __init__(self, own: Issued, trusted: Path, *, in_cluster: bool) -> None:
         given = {
@@ -149,7 +151,7 @@ async def test_new_certificate_is_refused_when_other_brokers_would_not_trust_it(
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
-async def test_new_truststore_is_refused_when_it_does_not_trust_other_brokers(
+async def test_new_truststore_is_refused_when_it_does_not_trust_the_brokers_certificate(
     tmp_path: Path, authority: Authority, another: Authority, in_cluster: bool
 ) -> None:
     own = copy_of(authority.issue("broker"), tmp_path / "own.pem")
@@ -196,7 +198,7 @@ async def test_certificate_reload_runs_in_a_thread(
     assert threading.main_thread() not in threads
 
 
-async def test_altered_keystore_stays_in_effect_when_altered_during_a_reload(
+async def test_keystore_altered_during_a_file_reload_is_not_replaced_by_the_reloaded_file(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trusting = client_context(authority)
@@ -242,7 +244,7 @@ async def test_alter_configs_with_validate_only_does_not_change_the_certificate(
         assert entry is None or entry["value"] is None
 
 
-async def test_old_certificate_is_kept_when_the_key_can_not_be_stored(
+async def test_old_certificate_is_kept_when_the_new_key_cannot_be_written_to_memory(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:

@@ -1,5 +1,5 @@
-"""Floods of TLS handshakes: the order of the steps, the choice of abandoned handshakes, and clients
-that close early."""
+"""Floods of TLS handshakes: the order of handshake steps, which handshakes the broker abandons, and
+clients that close early."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Peer:
         self.reason = reason
 
 
-async def test_handshake_steps_alternate_between_addresses_one_per_iteration() -> None:
+async def test_one_handshake_step_runs_per_iteration_and_addresses_take_turns() -> None:
     all_of, done = new_handshakes(), []
 
     def step(name: str, was_there: bool = True) -> Any:
@@ -59,7 +59,7 @@ async def test_handshake_steps_alternate_between_addresses_one_per_iteration() -
     assert by_iteration == [["a0"], ["b0"], ["gone", "a1"], ["a2"], []]
 
 
-async def test_next_handshake_step_runs_when_the_previous_step_raises() -> None:
+async def test_next_handshake_step_runs_when_the_previous_step_raises_an_exception() -> None:
     all_of, done = new_handshakes(), []
 
     def fails() -> bool:
@@ -78,7 +78,7 @@ async def test_next_handshake_step_runs_when_the_previous_step_raises() -> None:
 def test_oldest_handshake_of_the_busiest_address_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, waits_for_us: bool
 ) -> None:
-    """A flood from one address does not end a handshake from another address."""
+    """A flood from one address must not end a handshake from another address."""
     monkeypatch.setattr(handshakes, "OPEN_MAX", 10)
     all_of = new_handshakes()
     other = Peer("10.0.0.2")
@@ -130,7 +130,6 @@ class Client:
         self.layer.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self) -> None:
-        """Passes the next bytes of the client to the TLS layer."""
         self._in.write(self.transport.written)
         with suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
@@ -180,11 +179,11 @@ async def test_handshake_gets_no_response_when_client_closes_after_first_bytes(
     assert len(flood.all_of) == 0
 
 
-async def test_one_abandoned_handshake_is_removed_per_event_loop_iteration(
+async def test_one_disconnected_handshake_is_removed_per_event_loop_iteration(
     flood: Flood,
 ) -> None:
-    """The simultaneous end of 400 handshakes in one iteration blocked the loop for 5.8 s on a
-    loaded machine."""
+    """In an earlier version, 400 handshakes ended in one iteration, which blocked the event loop
+    for 5.8 s."""
     for client in flood.clients:
         client.send()
     await flood.settle()

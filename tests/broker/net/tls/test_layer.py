@@ -24,7 +24,7 @@ from tests.certificates import Authority
 
 
 class Echo(asyncio.Protocol):
-    """A protocol that returns the received bytes and records its events."""
+    """A protocol that sends received bytes back and records its events."""
 
     def __init__(self) -> None:
         self.happened: list[str] = []
@@ -132,7 +132,7 @@ def connect(port: int, context: ssl.SSLContext) -> None:
 
 
 async def closed(reader) -> bytes:
-    """Returns all remaining bytes; a connection reset counts as the end of the stream."""
+    """Returns all remaining bytes. A connection reset counts as the end of the stream."""
     try:
         return await reader.read()
     except (ConnectionError, ssl.SSLError):
@@ -239,7 +239,9 @@ def test_client_without_a_required_certificate_is_refused(run, context, trusting
     assert dict(part[0] for part in seen[0]["subject"])["commonName"] == "alice"
 
 
-def test_client_is_refused_after_its_handshake_when_on_ready_raises(run, context, trusting):
+def test_client_is_refused_after_the_handshake_when_callback_on_ready_raises(
+    run, context, trusting
+):
     def refuse(_):
         raise Failure("no rule makes a user of CN=alice")
 
@@ -254,7 +256,7 @@ def test_client_is_refused_after_its_handshake_when_on_ready_raises(run, context
     assert on.connections[0].happened == ["made", "lost"]
 
 
-def test_disconnect_during_the_handshake_is_reported(run, context):
+def test_disconnect_during_the_handshake_is_reported_as_a_failure(run, context):
     async def scenario():
         async with listener(context) as on:
             _, writer = await asyncio.open_connection("127.0.0.1", on.port)
@@ -331,7 +333,7 @@ def test_event_loop_runs_between_steps_of_many_handshakes(run, context, trusting
 
 
 class Sender(Echo):
-    """Records the calls of pause_writing and resume_writing, and sends no bytes."""
+    """A protocol that sends no bytes and records calls of pause_writing and resume_writing."""
 
     def data_received(self, data):
         self.happened.append("data")
@@ -347,7 +349,7 @@ LARGE = bytes(range(256)) * 65_536  # 16 MB
 
 
 async def connected(on, trusting):
-    """Returns a Sender that has completed its handshake, and the streams of its peer."""
+    """Returns a `Sender` after its handshake, and the streams of its peer."""
     on.make = Sender
     reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
     while not on.connections[-1].transport.is_ready:
@@ -402,8 +404,9 @@ def test_large_write_is_encrypted_in_several_iterations_in_order(run, context, t
     assert told == ["pause", "resume"] * (len(told) // 2)
 
 
-def test_encryption_bound_of_one_iteration_covers_all_writes(run, context, trusting):
-    """The broker writes the parts of a file in this way until the transport calls pause_writing."""
+def test_bytes_encrypted_in_one_iteration_are_bounded_over_several_writes(run, context, trusting):
+    """The broker sends a file in parts: it calls write repeatedly until the transport calls
+    pause_writing."""
 
     async def scenario():
         async with listener(context) as on:
@@ -418,7 +421,9 @@ def test_encryption_bound_of_one_iteration_covers_all_writes(run, context, trust
     assert max(run(scenario())) <= TURN_BYTES
 
 
-def test_written_bytes_are_not_encrypted_until_the_peer_reads(run, context, trusting):
+def test_most_of_a_large_write_is_not_encrypted_while_the_peer_does_not_read(
+    run, context, trusting
+):
     async def scenario():
         async with listener(context) as on:
             sender, _, writer = await connected(on, trusting)
@@ -439,16 +444,16 @@ def test_written_bytes_are_not_encrypted_until_the_peer_reads(run, context, trus
 
 
 class Blocking:
-    """A client in a thread. uvloop's client would lose the last bytes before the end of the
-    stream."""
+    """A blocking TLS client that runs in a thread. uvloop's client can lose the last bytes before
+    the end of the stream."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         plain = socket.create_connection(("127.0.0.1", port))
         self.socket = context.wrap_socket(plain, server_hostname="127.0.0.1")
 
     def all_that_comes(self) -> tuple[int, bool]:
-        """Returns the number of received bytes and whether they equal LARGE. Raises an error if the
-        stream ends without close_notify."""
+        """Reads to the end of the stream. Returns the number of bytes and whether they equal LARGE.
+        Raises an error if close_notify is missing."""
         got = bytearray()
         while data := self.socket.recv(1 << 18):
             got += data
@@ -482,8 +487,8 @@ def test_close_waits_until_written_bytes_are_sent(run, context, trusting, way):
 
 
 class Hesitant(Echo):
-    """A protocol that pauses reading after each received piece of data and records the sizes of the
-    pieces."""
+    """A protocol that pauses reading after each call of data_received and records the number of
+    bytes of each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -504,7 +509,7 @@ def waiting_bytes(connection: Echo) -> int:
 
 
 @pytest.mark.parametrize("behind", ["a goodbye", "nonsense"])
-def test_records_that_arrive_together_are_delivered_as_one_piece(run, context, trusting, behind):
+def test_tls_records_that_arrive_together_are_delivered_in_one_call(run, context, trusting, behind):
     size = 40_000  # These bytes need three TLS records.
     record_head, nonsense = 22, b"\x17\x03\x03\x00\x20" + bytes(32)
 

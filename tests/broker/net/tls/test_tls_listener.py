@@ -1,5 +1,5 @@
-"""TLS listeners of a broker: accepted clients, their principals, and log lines about refused
-clients."""
+"""TLS listeners of a broker: accepted clients, the principals of clients, and log lines about
+refused clients."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def reasons(lines: list[Any], event: str = FAILED) -> list[str]:
 
 
 async def heartbeat_durations(broker: Broker, heartbeats: int) -> list[float]:
-    """Returns the duration of each Heartbeat, without the time in which client and broker waited
+    """Returns the duration of each Heartbeat in seconds, without the time in which a process waited
     for a CPU core."""
 
     def beat(wire: Any) -> list[float]:
@@ -257,7 +257,9 @@ def test_start_logs_that_ssl_client_auth_is_ignored_on_sasl_listeners(
 # -- wrong security protocols
 
 
-async def test_client_without_tls_is_identified_and_closed(tmp_path: Path, own: Issued) -> None:
+async def test_plaintext_client_on_a_tls_listener_is_closed_and_identified_in_the_log(
+    tmp_path: Path, own: Issued
+) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:
         with capture_logs() as lines:
             for _ in range(3):
@@ -272,7 +274,7 @@ async def test_client_without_tls_is_identified_and_closed(tmp_path: Path, own: 
     ], "once a minute"
 
 
-async def test_tls_client_on_a_plaintext_listener_is_identified(
+async def test_tls_client_on_a_plaintext_listener_is_identified_in_the_log(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     def connect(port: int) -> None:
@@ -383,7 +385,7 @@ async def test_tls_renegotiation_is_refused(
     assert max(waits) < WAIT_S_MAX
 
 
-async def test_oldest_handshake_is_closed_when_too_many_are_open(
+async def test_oldest_handshake_is_closed_when_too_many_handshakes_are_open(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.net.tls.handshakes.OPEN_MAX", 20)

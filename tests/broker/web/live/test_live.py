@@ -1,4 +1,4 @@
-"""The stream `/api/live`, and other HTTP routes that the web page uses."""
+"""The event stream `/api/live`, and other HTTP paths that the web page uses."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tests.wire import batch
 
 
 class Stream:
-    """The state that a client of `/api/live` has received. The client merges events as the web page
-    does."""
+    """The state that a client has built from the events of `/api/live`. The client merges events as
+    the web page does."""
 
     def __init__(self, lines: AsyncIterator[str], watch: str) -> None:
         self._lines = lines
@@ -64,7 +64,6 @@ class Stream:
                 rows[key] = value
 
     async def until(self, what: str, condition: Any) -> None:
-        """Receives events until `condition` returns true."""
         async with asyncio.timeout(60):
             while not condition():
                 await self.next()
@@ -128,7 +127,7 @@ def test_number_of_search_names_of_a_large_group_is_bounded() -> None:
 
 
 @pytest.mark.campaign
-async def test_unread_since_field_of_a_group_changes_when_the_group_commits(tmp_path: Path) -> None:
+async def test_unread_since_ms_in_the_stream_changes_when_the_group_commits(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         first_ms = seen.time.wall_ms
         for since_ms in (first_ms, first_ms + 1000):
@@ -210,14 +209,16 @@ async def test_first_stream_event_of_a_group_has_the_age_of_its_unread_record(
 
 
 @pytest.mark.campaign
-async def test_stream_of_a_group_shows_the_group_when_it_is_created(tmp_path: Path) -> None:
+async def test_stream_of_an_unknown_group_shows_the_group_when_it_is_created(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups/later") as stream:
         assert not stream.head["exists"]
         await seen.client.commit("later", 1)
         await stream.until("it exists", lambda: stream.head["exists"])
 
 
-async def test_group_is_judged_again_when_its_state_changes(
+async def test_stream_has_a_new_verdict_when_the_state_of_the_group_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_rows, "JUDGED_EVERY_S", 3600.0)
@@ -231,7 +232,9 @@ async def test_group_is_judged_again_when_its_state_changes(
             await stream.until("nothing is wrong", lambda: stream.head["findings"] == [])
 
 
-async def test_topic_settings_in_the_stream_have_a_source(tmp_path: Path) -> None:
+async def test_each_topic_setting_in_the_stream_has_the_source_topic_broker_or_default(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, {"log.retention.hours": "24"}) as seen:
         await seen.broker.topics.create("short", 1, {"segment.bytes": "1048576"})
         async with watching(seen, "topics/short") as stream:
@@ -244,7 +247,7 @@ async def test_topic_settings_in_the_stream_have_a_source(tmp_path: Path) -> Non
     assert {row["name"]: (row["value"], row["source"]) for row in told} == known
 
 
-async def test_stream_of_the_cluster_is_refused_by_a_standalone_broker(tmp_path: Path) -> None:
+async def test_stream_of_cluster_data_is_refused_by_a_standalone_broker(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get("/api/live?watch=cluster")
     assert answer.status_code == 404
@@ -271,7 +274,7 @@ async def test_topic_rows_of_the_stream_have_partitions_settings_and_groups(tmp_
         assert (await seen.get("/api/topics/nothing")).status_code == 404
 
 
-async def test_broker_response_and_stream_have_the_documented_fields(tmp_path: Path) -> None:
+async def test_api_broker_response_and_stream_have_the_documented_fields(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         await seen.broker.trends.sample()
@@ -298,7 +301,7 @@ async def test_stream_of_an_unknown_name_is_refused(tmp_path: Path, what: str) -
         assert (answer.status_code, list(answer.json())) == (404, ["error"])
 
 
-async def test_stream_clients_are_limited_and_unused_channels_are_removed(
+async def test_number_of_stream_clients_is_bounded_and_unused_channels_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "CLIENTS_MAX", 2)
@@ -334,7 +337,7 @@ async def test_stop_does_not_wait_for_clients_of_a_stream(
 
 
 class Table(Source):
-    """A data source whose rows the test changes, and which counts the rows that it created."""
+    """A data source whose rows the test changes. Counts the rows that it has created."""
 
     def __init__(self, rows: int) -> None:
         self.values = dict.fromkeys(range(rows), 0)
@@ -353,7 +356,7 @@ class Table(Source):
 
 
 def told(client: Client) -> list[Any]:
-    """Returns the rows in the queued events of the client."""
+    """Returns the rows of the events that are queued for the client."""
     rows = []
     while not client.queue.empty():
         rows += json.loads(client.queue.get_nowait().decode().removeprefix("data: "))["rows"]
@@ -385,7 +388,7 @@ async def test_stream_sends_many_rows_in_several_events() -> None:
     assert [event["more"] for event in events] == [True, True, False]
 
 
-async def test_queue_of_a_slow_stream_client_is_bounded() -> None:
+async def test_event_queue_of_a_slow_stream_client_is_bounded() -> None:
     table = Table(1)
     channel = Channel(table, Time(), Slicer(Time()))
     client = Client()
@@ -398,7 +401,7 @@ async def test_queue_of_a_slow_stream_client_is_bounded() -> None:
     assert client.queue.qsize() == live.EVENTS_QUEUED_MAX
 
 
-async def test_refresh_of_many_rows_yields_to_the_event_loop() -> None:
+async def test_stream_refresh_of_many_rows_yields_to_the_event_loop() -> None:
     channel = Channel(Table(50), Time(), Slicer(Time(), slice_ns=0))
     turns = 0
 

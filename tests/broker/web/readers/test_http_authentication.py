@@ -1,5 +1,5 @@
-"""Authentication over HTTP: only health probes allow anonymous access, and password guesses are
-limited."""
+"""Authentication over HTTP: only health probes allow anonymous access, and the rate of password
+guesses is limited."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_wrong_http_credentials_are_refused(tmp_path: Path) -> None:
         assert told == {"error": "the scheme of the Authorization header is not supported"}
 
 
-async def test_user_of_a_listener_can_read_all_topics_without_an_authorizer(
+async def test_every_listener_user_can_read_all_topics_over_http_without_an_authorizer(
     tmp_path: Path,
 ) -> None:
     async with securely(tmp_path) as seen:
@@ -171,7 +171,7 @@ async def test_http_password_guesses_are_bounded_and_logged_without_passwords(
 
 
 @pytest.mark.campaign
-async def test_metrics_token_guesses_do_not_delay_a_known_scraper(
+async def test_metrics_token_guesses_do_not_delay_a_recently_authenticated_scraper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
@@ -190,7 +190,7 @@ async def test_metrics_token_guesses_do_not_delay_a_known_scraper(
 
 
 class Reached:
-    """An application that records the requests that it receives."""
+    """An application that records the requests that pass the authentication."""
 
     def __init__(self) -> None:
         self.hosts: list[str] = []
@@ -200,7 +200,7 @@ class Reached:
 
 
 class Still(MockTime):
-    """A clock that does not advance, so that failed logins do not expire and delays do not end."""
+    """A clock that does not advance. Failed logins do not expire, and delays do not end."""
 
     async def sleep(self, seconds: float) -> None:
         if seconds:
@@ -208,7 +208,8 @@ class Still(MockTime):
 
 
 class Door:
-    """An `Authenticated` middleware in front of an application that records the requests."""
+    """The middleware `Authenticated` in front of an application that records the requests that
+    pass."""
 
     def __init__(self) -> None:
         time = Still()
@@ -239,10 +240,8 @@ class Door:
 
 
 async def test_correct_password_is_delayed_after_guesses_from_the_same_address() -> None:
-    """An immediate response would reveal a correct guess, however fast guesses arrive.
-
-    All readers behind one proxy have the same address.
-    """
+    """A response without delay would reveal that a guess is correct. All readers behind one proxy
+    have the same address."""
     door = Door()
     for host in ("10.0.0.1", "10.0.0.2"):
         await door.ask(host, basic("alice"))
@@ -303,7 +302,7 @@ async def test_scram_password_is_hashed_once_per_30_seconds() -> None:
     assert hashed == ["pä ss", "pass", "pä ss"]
 
 
-async def test_cached_password_is_dropped_when_its_user_changes_or_is_removed() -> None:
+async def test_cached_password_is_dropped_when_its_user_is_changed_or_removed() -> None:
     known = {"alice": scram_of("first")}
     users = ListenerUsers([], lambda name: known.get(name, {}), Time())
 
@@ -317,7 +316,7 @@ async def test_cached_password_is_dropped_when_its_user_changes_or_is_removed() 
 
 
 async def test_password_of_an_unknown_user_is_hashed() -> None:
-    """Otherwise the response time would reveal whether a user name exists."""
+    """Without the hash, the response time would reveal whether a user name exists."""
     known = Users(None, {}, b"")  # type: ignore[arg-type]
     listeners = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
@@ -339,7 +338,7 @@ async def test_password_of_an_unknown_user_is_hashed() -> None:
     assert len(hashed) == 3
 
 
-async def test_stream_ends_when_the_password_of_the_reader_becomes_invalid(
+async def test_event_stream_ends_when_the_password_of_its_reader_becomes_invalid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.web.live.events.STANDS_S", 0.05)

@@ -1,4 +1,4 @@
-"""A reader over HTTP gets only the data that ListGroups, Metadata and other requests return to the
+"""Over HTTP, a reader gets only the data that ListGroups, Metadata and other requests return to the
 same principal."""
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ SECURED = {
 
 @asynccontextmanager
 async def busy(tmp_path: Path) -> Any:
-    """Creates two topics, two groups (one with commits in both topics), and an open transaction in
-    one topic.
-    """
+    """Yields a broker with two topics, two groups, and an open transaction in one topic. One group
+    has committed offsets in both topics."""
     async with securely(tmp_path) as seen:
         await seen.broker.topics.create("hidden", 1, {})
         await produce(seen, 3)
@@ -190,7 +189,7 @@ async def test_broker_and_cluster_data_over_http_need_describe_on_the_cluster(
             assert (await seen.as_("bob", path)).status_code != 403
 
 
-async def test_listed_denial_hides_names_that_the_reader_cannot_describe(tmp_path: Path) -> None:
+async def test_list_of_denials_hides_names_that_the_reader_cannot_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
         stranger: Any = Asker(user("eve"), "10.0.0.9")
@@ -210,7 +209,7 @@ async def test_listed_denial_hides_names_that_the_reader_cannot_describe(tmp_pat
 
 
 class Waiting(Source):
-    """Pending work of a controller, in the format of `TheCluster`."""
+    """A data source with pending operations of a controller, in the row format of `TheCluster`."""
 
     def head(self) -> dict[str, Any]:
         return {}
@@ -317,7 +316,7 @@ async def test_event_stream_is_denied_until_the_reader_has_the_right(tmp_path: P
 
 
 async def test_all_http_paths_hide_names_from_a_reader_without_rights(tmp_path: Path) -> None:
-    """The test covers every route of the server, including routes that are added later."""
+    """The test covers all routes of the server, also routes that are added later."""
     planted = ("orders", "hidden", "mixed", "other", "billing-1")
     async with busy(tmp_path) as seen:
         assert (await seen.as_("alice", "/api/broker")).status_code == 200

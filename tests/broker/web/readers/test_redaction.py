@@ -1,5 +1,5 @@
-"""Redaction: sentences without the names that the reader must not see, and the cost of the
-redaction."""
+"""Redaction removes from sentences the names that the reader must not see. The tests also check the
+cost of redaction."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from broker.web.readers.redaction import HIDDEN, Redaction, redacted
 from security.acls.model import Operation, ResourceType
 
 FEW_MS = 10
-"""The limit for one row in ms. A redaction of 2,000 names takes 1 ms; the compilation of a pattern
+"""The limit for the redaction of one row, in ms. With 2,000 names it takes 1 ms. Compiling a regex
 of 2,000 names would take 100 ms."""
 
 
 class Sees(Reader):
-    """A reader that can see only these names, and that records the checked names."""
+    """A reader that may see only the given names. Records the names whose rights were checked."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
@@ -73,7 +73,7 @@ words = st.text("ab0-.", min_size=1, max_size=4)
 
 @given(st.sets(words, max_size=6), st.text("ab0-., :", max_size=30))
 def test_redaction_equals_a_regex_substitution_of_all_names(names: set[str], text: str) -> None:
-    """An earlier implementation compiled such a pattern for each row."""
+    """An earlier implementation compiled this regex for each row."""
     one_of = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
     pattern = rf"(?<![\w.-])(?:{one_of})(?=(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w))"
     sentence = f"{text} "
