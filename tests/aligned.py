@@ -7,8 +7,8 @@ from _pytest.mark import ParameterSet
 
 
 def rows(table: str) -> list[ParameterSet]:
-    """Returns the rows of a table as test parameters. The cell "-" is empty; the dashed line below
-    the header is skipped."""
+    """Returns the rows of a table as test parameters. A cell "-" becomes an empty string. The
+    dashed line below the header is skipped."""
     lines = [
         [cell.strip() for cell in line.split("|")]
         for line in table.strip().splitlines()

@@ -1,8 +1,10 @@
-"""A broker process that tests start on a free port, stop, kill and restart.
+"""Broker processes for tests. A test starts a broker on a free port, and can stop, kill and restart
+it.
 
-`BROKER=muster` (the default) runs the broker of this checkout. `BROKER=kafka` runs Apache Kafka
-4.3.1, or 3.9.2 if a client is too old for 4.x; a test that passes with both values checks behaviour
-of Kafka. MUSTER_COMMAND names another Muster, such as an installed one.
+With `BROKER=muster` (the default), the broker is that of this checkout. With `BROKER=kafka`, the
+broker is Apache Kafka 4.3.1, or 3.9.2 for clients that are too old for 4.x. A test that passes with
+both values checks behaviour that Kafka also has. MUSTER_COMMAND selects another Muster, such as an
+installed one.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ SETTINGS = {
 }
 READY_WITHIN_S = 180.0
 RUNNING: list[Broker] = []
-"""The running brokers. The report of a failed test shows their last log lines."""
+"""The running brokers. The report of a failed test contains their last log lines."""
 STOPPED_WITHIN_S = 20.0
 
 
@@ -47,10 +49,10 @@ _ports = itertools.count(os.getpid() * 7)
 
 
 def free_port() -> int:
-    """Returns a free TCP port of 127.0.0.1, a different port on each call.
+    """Returns a free TCP port of 127.0.0.1, a different one for each call.
 
-    Each pytest worker has a separate range of ports, below the ports that the kernel assigns to
-    outgoing connections, so that a client that retries a dead broker never reaches the broker of
+    Each pytest worker uses its own range of ports, below the ports that the kernel assigns to
+    outgoing connections. A client that retries a dead broker therefore never reaches the broker of
     another test.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 7
@@ -65,8 +67,7 @@ class Broker:
     """One broker process on one data directory.
 
     `start` returns when the broker accepts connections. A stopped or killed broker restarts on the
-    same port and directory. `port` is 0 before the first start, which chooses a port that no other
-    process gets when the broker is down.
+    same port and directory. `port` is 0 before the first start.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class Broker:
     ) -> None:
         self.data = data
         self.http = http
-        """The HTTP address of Muster. Commands find this address through the bootstrap address."""
+        """The address of Muster's HTTP listener, or "off". Commands find the address with
+        --bootstrap."""
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = 0
         self.command = COMMAND
@@ -85,7 +87,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Returns the address for clients, HOST:PORT."""
+        """Returns the address of the broker for clients, as HOST:PORT."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -94,7 +96,6 @@ class Broker:
         return self.process.pid
 
     def partition_folder(self, topic: str, partition: int) -> Path:
-        """Returns the folder that contains the segments of a partition."""
         return self.data / f"{topic}-{partition}"
 
     def start(self) -> Broker:
@@ -151,11 +152,9 @@ class Broker:
         ready.set()  # the process ended; `start` checks that
 
     def stop(self) -> int:
-        """Stops the broker by SIGTERM and returns its exit code."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Sends SIGKILL. The broker can neither write nor flush data afterwards."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> int:
@@ -178,7 +177,6 @@ class Broker:
         return code
 
     def lines(self) -> list[str]:
-        """Returns a copy of the lines that the broker has printed."""
         return list(self.log)
 
     def tail(self, lines: int = 60) -> str:
@@ -195,7 +193,7 @@ class KafkaBroker(Broker):
         version: str = java.KAFKA_NEW,
         listeners: Iterable[str] = (),
     ) -> None:
-        """``listeners`` are the security protocols of additional listeners."""
+        """``listeners`` contains the security protocol of each additional listener."""
         super().__init__(data, settings)
         self.version = version
         self.listeners = {name: f"127.0.0.1:{free_port()}" for name in listeners}
@@ -266,7 +264,7 @@ def _kafka_uuid() -> str:
 def make_broker(
     data: Path, settings: Mapping[str, str] | None = None, *, for_old_clients: bool = False
 ) -> Broker:
-    """Returns a broker of the kind that BROKER selects. The broker is not started."""
+    """Returns a broker that is not started. BROKER selects Muster or Apache Kafka."""
     if KIND == "muster":
         return Broker(data, settings)
     assert KIND == "kafka", f"BROKER={KIND}: write muster or kafka"
@@ -276,7 +274,6 @@ def make_broker(
 
 @contextmanager
 def running(*brokers: Broker) -> Iterator[None]:
-    """Starts brokers and kills them when the block ends."""
     try:
         for broker in brokers:
             broker.start()

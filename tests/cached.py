@@ -1,8 +1,8 @@
 """Files that tests download once: jars of Kafka, and scripts for the browser.
 
-They are stored outside the checkout (in `~/.cache/muster-tests` or MUSTER_TEST_CACHE). The folder
-name of a set of files contains a digest of its description, so that a changed description creates a
-new set.
+The files are stored in `~/.cache/muster-tests` or MUSTER_TEST_CACHE. The name of the folder
+contains a digest of the description of the files. A changed description therefore creates a new
+folder.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Returns the cache folder, which remains after a test run."""
+    """Returns the folder of downloaded files, which remains after a test run."""
     named = os.environ.get("MUSTER_TEST_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "muster-tests"
 
 
 def cached(name: str, description: Path, bring: Callable[[Path], None]) -> Path:
-    """Returns the folder of a set of files; ``bring`` fills a new folder. A description is a file,
-    or a folder of files."""
+    """Returns a folder of downloaded files. ``bring`` fills the folder if it does not exist.
+    ``description`` is a file, or a folder of files."""
     files = sorted(description.iterdir()) if description.is_dir() else [description]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
     folder = cache_folder() / f"{name}-{digest}"

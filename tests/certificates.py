@@ -22,7 +22,8 @@ from cryptography.x509.oid import NameOID
 
 
 class Issued(NamedTuple):
-    """A certificate and its key as PEM texts, and the path of a file that contains both."""
+    """A certificate and its private key as PEM texts, and the path of a PEM file with both
+    texts."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -47,7 +48,7 @@ class Issued(NamedTuple):
 
 
 class Authority:
-    """A certificate authority whose own certificate is in the file ``certificate``."""
+    """A certificate authority. The file ``certificate`` contains its own certificate."""
 
     def __init__(self, folder: Path, name: str = "an authority") -> None:
         self._folder = folder
@@ -61,11 +62,8 @@ class Authority:
         self.certificate.write_bytes(self.own.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, address: str | None = "127.0.0.1", days: float = 1) -> Issued:
-        """Issues a certificate for ``address``, or for ``name`` if the address is None.
-
-        The certificate expires in ``days``; if the number is negative, the certificate has already
-        expired.
-        """
+        """Issues a certificate for ``address``, or for ``name`` if ``address`` is None. The
+        certificate expires after ``days``. A negative number creates an expired certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
         other: x509.GeneralName = x509.DNSName(name)
         if address is not None:
@@ -80,7 +78,7 @@ class Authority:
         return issued
 
     def trust_pkcs12(self, password: str) -> bytes:
-        """Returns a PKCS12 truststore in the format of keytool."""
+        """Returns a PKCS12 truststore as Java's keytool writes it."""
         encryption = BestAvailableEncryption(password.encode())
         certificate = pkcs12.PKCS12Certificate(self.own, b"ca")
         return pkcs12.serialize_java_truststore([certificate], encryption)

@@ -1,5 +1,5 @@
-"""A random generator for tests. A failed test shows its seed, and the variable SEED sets the
-seed."""
+"""A random generator for tests. The output of a failed test shows the seed. The environment
+variable SEED repeats a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import secrets
 
 
 def chance() -> random.Random:
-    """Returns a generator with a new seed, or with the seed in the variable SEED."""
+    """Returns a random generator with the seed in the environment variable SEED, or with a new
+    seed."""
     seed = int(os.environ.get("SEED") or secrets.randbits(32))
     print(f"SEED={seed}")
     return random.Random(seed)

@@ -1,4 +1,4 @@
-"""Commits offsets with a real client and returns when they are stored."""
+"""Commits offsets with a real client, and returns when the coordinator has stored them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from tests.waiting import until
 
 
 def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Commits offsets by topic and partition.
-
-    It retries the commit, because librdkafka returns an error as long as it searches for the
-    coordinator.
-    """
+    """Commits offsets by topic and partition. Retries, because librdkafka returns an error until it
+    has found the coordinator."""
     places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
     answers = until(
         "offsets are committed", lambda: consumer.commit(offsets=places, asynchronous=False)

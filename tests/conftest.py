@@ -1,7 +1,7 @@
 """Fixtures for tests that need a broker process.
 
-The tests of a process share one broker; each test uses separate topics and groups (`name`). A test
-that stops, kills or configures its broker creates the broker with `brokers`.
+The tests of one process share a broker (`broker`), and each test uses its own topics and groups
+(`name`). A test that stops, kills or configures its broker creates one with `brokers`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ settings.load_profile("patient")
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Yields the broker that many tests share; fails if SIGTERM does not end the broker with exit
-    code 0."""
+    """Yields the broker that many tests share. Fails if the broker does not exit cleanly after
+    SIGTERM."""
     shared = make_broker(tmp_path_factory.mktemp("shared") / "data").start()
     yield shared
     code = shared.stop()
@@ -38,8 +38,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def old_client_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """Yields a broker that supports the API versions of 2017. It is the shared broker if that is
-    Muster."""
+    """Yields a broker that supports the API versions of 2017. If the tests run on Muster, it is the
+    shared broker."""
     if KIND == "muster":
         yield request.getfixturevalue("broker")
         return
@@ -50,10 +50,10 @@ def old_client_broker(
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Yields a function that creates brokers for one test, `brokers(settings)`; they are killed
+    """Yields a function that starts a broker with the given settings. All its brokers are killed
     when the test ends.
 
-    `command` starts another Muster than the Muster under test.
+    ``command`` runs another Muster than the tested one.
     """
     made: list[Broker] = []
 
@@ -87,12 +87,14 @@ def pytest_runtest_makereport(
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Gives a test the same id, and thus the same slice, with each release of Kafka 4."""
+    """Returns an id for the parameter ``val``. The id is the same for each release of Kafka 4,
+    because a changed id would move the test to another `--slice`."""
     return java.test_id(val)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--tier`, `--slice` and `--record-durations`: see `tests/tiers.py`."""
+    """Adds the options `--tier`, `--slice` and `--record-durations`, which tests/tiers.py
+    describes."""
     tiers.add_options(parser)
 
 
@@ -100,7 +102,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Selects tests by tier, and lets SIGINT interrupt the programs that tests start.
 
     A shell starts background jobs with SIGINT ignored, and child processes inherit an ignored
-    signal. They do not inherit a signal handler, so this handler ignores SIGINT only in pytest.
+    signal. Child processes do not inherit a signal handler, so a handler makes only pytest itself
+    ignore SIGINT.
     """
     config.pluginmanager.register(tiers.Tiers(config), "muster-tiers")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -108,11 +111,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Excludes the collected tests from garbage collection.
-
-    A full collection of the 658,000 objects of 13,900 tests took 0.3 s and could run during a test
-    with a limit on CPU time.
-    """
+    """Excludes the collected tests from garbage collection. A full collection of their 658,000
+    objects took 0.3 s, which could fail a test with a limit on CPU time."""
     gc.collect()
     gc.freeze()
 

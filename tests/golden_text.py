@@ -1,7 +1,7 @@
 """Golden conversations with pure cores: text files that contain calls and their expected results.
 
-A line ``> ...`` is a call, and the lines after the call, indented by four spaces, are its results.
-Lines ``config ...`` before the first call are settings. ``make golden`` rewrites the results.
+A line ``> ...`` is a call. The lines after it, indented by four spaces, are its results. Lines
+``config ...`` before the first call are settings. ``make golden`` rewrites the results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 @dataclass
 class Words:
-    """The words of a line: plain words, and options in the form ``key=value``."""
+    """The words of a line: plain words, and options of the form ``key=value``."""
 
     plain: list[str]
     options: dict[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Words:
 
 
 def words_of(line: str, options: re.Pattern[str]) -> Words:
-    """Splits a line into words. A word ``key=value`` is an option if ``options`` matches the
+    """Splits a line into words. A word ``key=value`` is an option if ``options`` matches its
     key."""
     words = Words([])
     for word in shlex.split(line):
@@ -41,7 +41,7 @@ def words_of(line: str, options: re.Pattern[str]) -> Words:
 
 
 def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Returns topics with their partitions, parsed from words such as ``t/0 t/1 u/0``."""
+    """Parses words such as ``t/0 t/1 u/0``. Returns each topic with its partitions."""
     topics: dict[str, list[int]] = {}
     for word in words:
         topic, _, partition = word.partition("/")
@@ -50,17 +50,18 @@ def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
 
 
 class Speaks(Protocol):
-    """A core under test that executes the calls of a conversation."""
+    """The interface of a core under test, which executes the calls of a conversation."""
 
     def say(self, line: str) -> list[str]:
-        """Executes one call and returns the lines that describe its results."""
+        """Executes one call and returns its results as lines of text."""
 
 
 SpeaksT = TypeVar("SpeaksT", bound=Speaks)
 
 
 def run_text(text: str, begin: Callable[[dict[str, int]], SpeaksT]) -> tuple[str, SpeaksT]:
-    """Runs a conversation; returns the text with the current results, and the core."""
+    """Runs a conversation. Returns the text of the conversation with its current results, and the
+    core that executed the calls."""
     config: dict[str, int] = {}
     conversation: SpeaksT | None = None
     written: list[str] = []

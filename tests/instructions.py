@@ -1,4 +1,5 @@
-"""Counts bytecode instructions: a measure of work that does not depend on the machine's load."""
+"""Counts bytecode instructions. The number measures work, and does not depend on the load of the
+machine."""
 
 from __future__ import annotations
 

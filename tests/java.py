@@ -1,8 +1,8 @@
-"""The path of Java, and the jars of the Kafka releases that tests run.
+"""The path of Java, and the jars of the Kafka releases with which tests run.
 
-Each `tests/data/maven/NAME/pom.xml` names a set of jars. Maven downloads a set once, and
-tests/cached.py stores the set. If Java or Maven is missing, a test is skipped and prints the
-command that installs them; with CI=true the test fails.
+Each `tests/data/maven/NAME/pom.xml` defines a set of jars. Maven downloads a set once, and
+tests/cached.py stores it. If Java or Maven is missing, a test is skipped and prints the command
+that installs it. With CI=true, the test fails.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ POMS = Path(__file__).parent / "data" / "maven"
 INSTALL = "apt-get install -y default-jdk-headless maven"
 
 RELEASES = ("4.3.1", "4.4.0")
-"""The releases of Kafka 4 under test: one slice of the campaign runs the first, the other slices
-run the second (Makefile)."""
+"""The tested releases of Kafka 4. One slice of the campaign uses the first release, and the other
+slices use the second (Makefile)."""
 RELEASE = os.environ.get("KAFKA_RELEASE") or RELEASES[0]
 KAFKA_NEW = f"kafka-{RELEASE}"
-"""The jars of the newest Kafka in this run."""
+"""The name of the jars of the Kafka 4 release that this run uses."""
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
 KAFKA_OLD = "kafka-0.10.2.2"
 
 
 def test_id(value: object) -> str | None:
-    """Returns the id of a parameter that names the newest Kafka, the same with each release.
-
-    A test then has the same slice with each release. Returns None for other parameters.
-    """
+    """If the parameter names the Kafka 4 release of this run, returns an id for the parameter, else
+    None. The id is the same for each release, so that a test is always in the same slice of the
+    campaign."""
     is_new = isinstance(value, str) and value.endswith(RELEASE)
     return f"{str(value).removesuffix(RELEASE)}new" if is_new else None
 
@@ -69,19 +68,20 @@ def java() -> str:
 
 @functools.cache
 def jars(name: str) -> tuple[Path, ...]:
-    """Returns the jars of `tests/data/maven/NAME`; Maven downloads missing jars."""
+    """Returns the jars of `tests/data/maven/NAME`. Downloads them with Maven if they are
+    missing."""
     pom = POMS / name / "pom.xml"
     return tuple(sorted(cached(name, pom, lambda folder: _bring(pom, folder)).glob("*.jar")))
 
 
 def config_command(name: str = KAFKA_NEW) -> str:
-    """Returns the class of `kafka-configs`, which 4.4 moved."""
+    """Returns the main class of `kafka-configs`, which 4.4 moved to another package."""
     moved = name == "kafka-4.4.0"
     return "org.apache.kafka.tools.ConfigCommand" if moved else "kafka.admin.ConfigCommand"
 
 
 def bring_all() -> None:
-    """Downloads all jars, so that no test with a deadline waits for a download."""
+    """Downloads all jars, so that no test with a time limit has to wait for a download."""
     if shutil.which("mvn"):
         for pom in sorted(POMS.glob("*/pom.xml")):
             jars(pom.parent.name)
@@ -113,8 +113,8 @@ def _bring(pom: Path, folder: Path) -> None:
 def source(
     name: str, program: Path, *arguments: str, properties: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Returns the command line that compiles and runs a one-file program with the jars of
-    `name`."""
+    """Returns the command line that compiles and runs a Java program of one file with the jars of
+    ``name``."""
     given = _given(properties)
     return [java(), *FLAGS, LOGGING, *given, "-cp", _classpath(name), str(program), *arguments]
 
@@ -122,9 +122,9 @@ def source(
 def command(
     name: str, main_class: str, *arguments: str, properties: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Returns the command line that runs `main_class` with the jars of `name`.
+    """Returns the command line that runs ``main_class`` with the jars of ``name``.
 
-    Log lines of level WARN and above are written to standard error; `properties` are Java system
+    Log lines of level WARN and above go to standard error. ``properties`` are Java system
     properties.
     """
     logging = (
@@ -164,7 +164,7 @@ def _classpath(name: str) -> str:
 
 
 def _archive(name: str, main_class: str) -> Path:
-    """Returns the path of the class archive (AppCDS) for `main_class`.
+    """Returns the path of the class data archive (AppCDS) for ``main_class``.
 
     The archive reduces the CPU time of a start from 1.7 s to 0.5 s. The JVM ignores an archive that
     does not match its classes.
@@ -174,18 +174,18 @@ def _archive(name: str, main_class: str) -> Path:
 
 
 def archived(name: str, main_class: str) -> bool:
-    """Returns True if ``main_class`` has a class archive."""
+    """Returns True if a class data archive for ``main_class`` exists."""
     return _archive(name, main_class).exists()
 
 
 _PARTIAL: dict[Path, Path] = {}
-"""For each archive, the temporary file that is later renamed to the archive."""
+"""For each class data archive, the temporary file to which a JVM writes it. The file is renamed
+when the JVM has ended."""
 
 
 @contextmanager
 def archiving(name: str, main_class: str) -> Iterator[None]:
-    """Lets a JVM that starts and ends in the block write a class archive if the archive does not
-    exist."""
+    """Lets a JVM that starts and ends in the block write a class data archive if none exists."""
     archive = _archive(name, main_class)
     if archive.exists():
         yield
@@ -209,12 +209,12 @@ def run(
     timeout_s: float = 180.0,
     own_jvm: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a tool until it ends; the caller checks the exit code.
+    """Runs a tool until it ends. The caller checks the exit code.
 
-    The tools of one release share a JVM of this test process (tests/tool_jvm.py). The JVM has the
-    working directory and the environment of the first run, so paths in the arguments must be
-    absolute. ``own_jvm`` starts a separate JVM for a tool that leaves threads running. Each tool of
-    0.10.2.2 also gets a separate JVM, because it calls System.exit, which would end a shared JVM.
+    The tools of one release share a JVM of this test process (tests/tool_jvm.py). The JVM keeps the
+    working directory and the environment of its first run, so paths in arguments must be absolute.
+    ``own_jvm`` starts a separate JVM, for a tool that leaves threads running. Each tool of 0.10.2.2
+    gets a separate JVM too, because it calls System.exit.
     """
     if own_jvm or name == KAFKA_OLD:
         return _run_alone(name, main_class, *arguments, text_in=text_in, timeout_s=timeout_s)
@@ -228,7 +228,7 @@ def run(
 
 
 _IDLE: defaultdict[str, list[ToolJvm]] = defaultdict(list)
-"""The idle JVMs, by the name of their jars. A JVM in use is not in the list."""
+"""The JVMs that run no tool at present, by the name of their jars."""
 
 
 @atexit.register

@@ -15,8 +15,8 @@ from tests.zookeeper import zookeeper
 
 @contextmanager
 def old_kafka(folder: Path) -> Iterator[str]:
-    """Yields the address of a broker that is ready and stores its data in ``folder``/data; kills
-    the broker at the end."""
+    """Yields the address of a running broker that stores its data in ``folder``/data. Kills the
+    broker at the end."""
     with zookeeper(folder / "zookeeper") as keeper:
         port = free_port()
         config = folder / "server.properties"

@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
 
 class _Collector:
-    """Collects the planted faults of a pytest collection."""
+    """A pytest plugin that collects planted faults."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -49,8 +49,8 @@ class _Collector:
 
 
 def planted() -> list[Fault]:
-    """Returns all planted faults, sorted by checker. The function runs pytest and therefore needs a
-    separate process."""
+    """Returns all planted faults, sorted by checker. Runs pytest's collection, so a separate
+    process is needed."""
     files = [str(file) for file in TESTS.rglob("test_*.py") if "mark.planted(" in file.read_text()]
     collector = _Collector()
     said = io.StringIO()
@@ -62,7 +62,6 @@ def planted() -> list[Fault]:
 
 
 def main() -> None:
-    """Prints checker, run and node id for each planted fault."""
     for fault in planted():
         print(fault.checker, fault.where, fault.node, sep=" | ")
 

@@ -1,4 +1,4 @@
-"""A minimal Kafka client for tests that check every byte they send."""
+"""A minimal Kafka client for tests that control every byte of a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ANSWER_BYTES = 64 << 20
 
 
 def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -> bytes:
-    """Returns the bytes of a request, including the length prefix."""
+    """Returns the bytes of a request frame, including the length prefix."""
     api = BY_NAME[name]
     head = encode_request_header(api.key, version, correlation_id, "raw")
     body = api.encode_request(version, value)
@@ -22,14 +22,14 @@ def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -
 
 
 def answer(name: str, version: int, data: bytes) -> tuple[int, dict[str, Any]]:
-    """Returns correlation id and value of a response; ``data`` has no length prefix."""
+    """Decodes a response without its length prefix. Returns the correlation id and the value."""
     api = BY_NAME[name]
     correlation_id, position = decode_response_header(api.key, version, data)
     return correlation_id, api.decode_response(version, data, position)
 
 
 class RawConnection:
-    """One blocking connection with at most one request in flight."""
+    """A blocking connection with at most one request in flight."""
 
     def __init__(self, port: int, timeout_s: float = 20.0) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
@@ -39,7 +39,6 @@ class RawConnection:
         self._correlation_id = 0
 
     def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """Sends one request and returns its response."""
         self._correlation_id += 1
         self.socket.sendall(frame(name, version, self._correlation_id, value))
         while not self._frames:

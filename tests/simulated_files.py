@@ -1,9 +1,8 @@
 """A file system in memory that loses power, becomes full and fails when a test requires it.
 
-`SimulatedFiles` are the in-memory files of a test broker on an unreliable disk. After `kill` the
-next process finds all written bytes. After `lose_power` all fsynced bytes remain. Bytes after the
-last fsync of a file disappear or become zeros at random. Renames, new names and removals in a
-directory that were not followed by an fsync are undone at random, in reverse order.
+After `kill`, the next process finds all written bytes. After `lose_power`, all fsynced bytes
+remain, but bytes after the last fsync of a file disappear or become zeros at random. Renames, new
+names and removals in a directory without a later fsync are undone at random, in reverse order.
 """
 
 from __future__ import annotations
@@ -40,10 +39,8 @@ class Inode(MemoryInode):
 
 @dataclass
 class Fault:
-    """Makes the next ``count`` calls of ``operation`` fail on paths that end with ``suffix``.
-
-    A failing write leaves ``partial_bytes`` of its data in the file.
-    """
+    """Makes the next ``count`` calls of ``operation`` fail on paths that end with ``suffix``. A
+    failing write stores only ``partial_bytes`` of its data."""
 
     operation: str
     suffix: str
@@ -55,9 +52,9 @@ class Fault:
 class SimulatedFile(MemoryFile):
     """Implements log.files.filesystem.File.
 
-    The descriptor is always closed, because the cache of descriptors may close it at any time:
-    after a rename or a removal, each use of the file fails unless `opened` or `keep` was called
-    before.
+    The descriptor is always closed, because the real cache of descriptors may close a descriptor at
+    any time. After a rename or a removal, each use of the file therefore fails unless `opened` or
+    `keep` was called before.
     """
 
     __slots__ = ("_held",)
@@ -126,7 +123,8 @@ class SimulatedFile(MemoryFile):
 
 
 class SimulatedFiles(MemoryFiles):
-    """Implements log.files.filesystem.FileSystem; ``now_ms`` is the modification time of files."""
+    """Implements log.files.filesystem.FileSystem. ``now_ms`` is the modification time of written
+    files."""
 
     names: dict[str, Inode]
 
@@ -136,13 +134,13 @@ class SimulatedFiles(MemoryFiles):
         self.now_ms = now_ms
         super().__init__(Time())
         self.disk: threading.Event | None = None
-        """None: all data is cached in memory. With an event, no data is cached, and each read waits
-        until the event is set."""
+        """If this is an event, no data is in the page cache, and each read waits until the event is
+        set. If it is None, all data is cached."""
         self.capacity_bytes = capacity_bytes
         self.calls: list[tuple[str, str]] = []
         """Operation and path of each call that changed a file or failed, in order."""
         self.on_written: Callable[[str, Buffer], None] = lambda path, data: None
-        """The function that is called after each write with the path and the data."""
+        """Called after each write with the path and the data."""
         self._faults: list[Fault] = []
         self._unsynced: dict[str, list[Undo]] = {}
 
@@ -160,22 +158,22 @@ class SimulatedFiles(MemoryFiles):
         code: int = errno.EIO,
         partial_bytes: int = 0,
     ) -> None:
-        """Makes the next ``count`` calls of ``operation``, which is the name of a method, fail on
-        paths that end with ``suffix``."""
+        """Makes the next ``count`` calls of the method named ``operation`` fail on paths that end
+        with ``suffix``."""
         self._faults.append(Fault(operation, suffix, count, code, partial_bytes))
 
     def heal(self) -> None:
-        """Removes all faults."""
         self._faults.clear()
 
     def kill(self) -> None:
-        """Ends the process: its locks are released, and its writes remain."""
+        """Simulates the end of the process. Its locks are released, and all written bytes
+        remain."""
         for inode in self.names.values():
             inode.is_locked = False
 
     def as_killed(self) -> SimulatedFiles:
-        """Returns the files that the next process would find if this process were killed now. This
-        process continues."""
+        """Returns a copy with the files that a new process would find if this process were killed
+        now."""
         found = SimulatedFiles(self.now_ms, self.capacity_bytes)
         for path in sorted(self.directories):
             found.make_directory(path)
@@ -201,12 +199,12 @@ class SimulatedFiles(MemoryFiles):
         return bytes(self.names[path].data)
 
     def put(self, path: str, data: bytes) -> None:
-        """Creates a file whose content is already fsynced."""
+        """Creates a file with fsynced content."""
         self.make_directory(os.path.dirname(path))
         self.enter(path, Inode(self.capacity, 0, data))
 
     def lose(self, path: str) -> None:
-        """Deletes a file without calls of the broker."""
+        """Deletes a file. The deletion is not recorded as a call of the broker."""
         self.leave(path)
 
     # -- calls of the files
@@ -226,8 +224,8 @@ class SimulatedFiles(MemoryFiles):
             raise OSError(fault.code, os.strerror(fault.code), path)
 
     def room(self, more: int) -> int:
-        """Returns the free bytes that would remain if a file grew by ``more``; negative if the file
-        cannot grow by ``more``."""
+        """Returns the free bytes after a file has grown by ``more`` bytes. A negative result means
+        that the disk is too small."""
         if more > 0 and self.capacity_bytes == UNBOUNDED:
             return UNBOUNDED - more  # a write only checks the limit
         inodes = {id(inode): inode for inode in list(self.names.values())}
@@ -300,8 +298,8 @@ class SimulatedFiles(MemoryFiles):
 
 
 def _after_power_loss(inode: Inode, chance: random.Random) -> bytes:
-    """Returns the remaining bytes of a file: the fsynced bytes, then some later bytes, partly
-    zeros."""
+    """Returns the bytes of a file after a power loss: all fsynced bytes, then some of the later
+    bytes, partly as zeros."""
     synced, data = inode.synced, bytes(inode.data)
     if not data.startswith(synced):  # truncated or overwritten since: old or new bytes
         return synced if chance.random() < 0.5 else data

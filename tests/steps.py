@@ -9,7 +9,6 @@ Result = TypeVar("Result")
 
 
 def result_of(steps: Generator[object, None, Result]) -> Result:
-    """Runs the generator to its end and returns its return value."""
     while True:
         try:
             next(steps)

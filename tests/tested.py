@@ -1,4 +1,4 @@
-"""Runs a `muster serve --test` process and calls its HTTP verbs."""
+"""Runs a `muster serve --test` process, and sends requests to its HTTP API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Answered(NamedTuple):
 
 
 class Tested:
-    """A `muster serve --test` process; `start` returns when the process accepts connections."""
+    """A `muster serve --test` process. `start` returns when the process accepts connections."""
 
     __test__ = False
 
@@ -29,7 +29,7 @@ class Tested:
         self.words = words
         self.process: subprocess.Popen[str]
         self.told: dict[str, Any] = {}
-        """The JSON line that the process printed at its start."""
+        """The JSON line that the process prints when it has started."""
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._http: HTTPConnection
 
@@ -51,7 +51,7 @@ class Tested:
         return self
 
     def ask_at(self, address: str) -> None:
-        """Sets the HTTP address HOST:PORT to which requests are sent."""
+        """Sets the HTTP address HOST:PORT for later requests."""
         self._http = HTTPConnection(address, timeout=60)
 
     @property
@@ -63,20 +63,19 @@ class Tested:
         return int(self.bootstrap.rpartition(":")[2])
 
     def stderr(self) -> str:
-        """Returns the complete standard error of the process as text."""
         self._stderr.seek(0)
         return self._stderr.read()
 
     def asked(self, method: str, path: str, body: object = None, **headers: str) -> Answered:
-        """Sends a request and returns the HTTP response. ``body`` is encoded as JSON, except bytes,
-        which are sent unchanged."""
+        """Sends a request and returns the HTTP response. If ``body`` is bytes, it is sent
+        unchanged; otherwise it is encoded as JSON."""
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         self._http.request(method, path, sent, headers)
         with self._http.getresponse() as response:
             return Answered(response.status, json.loads(response.read()))
 
     def post(self, path: str, **arguments: object) -> Any:
-        """Calls a verb, which must succeed, and returns the decoded response."""
+        """Sends a POST request, which must succeed. Returns the decoded JSON response."""
         return self._done(self.asked("POST", f"/test{path}", arguments))
 
     def get(self, path: str) -> Any:
@@ -90,14 +89,15 @@ class Tested:
         return answered.body
 
     def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        """Calls a verb, which must be refused, and returns status and error message."""
+        """Sends a request, which must be refused. Returns the HTTP status and the error message."""
         answered = self.asked(method, f"/test{path}", body)
         assert answered.status != 200, answered
         assert list(answered.body) == ["error"]
         return answered.status, answered.body["error"]
 
     def end(self) -> int:
-        """Closes the standard input of the process and returns the exit code."""
+        """Closes the standard input of the process, waits for its end, and returns its exit
+        code."""
         if self.process.poll() is None:
             self._http.close()
             assert self.process.stdin is not None
@@ -112,8 +112,8 @@ class Tested:
 
 @contextmanager
 def tested(*words: str) -> Iterator[Tested]:
-    """Yields a process with these options, which has its data in memory by default; ends the
-    process when the block ends."""
+    """Yields a process with the command-line options ``words``, and ends it after the block. By
+    default its data is in memory."""
     started = Tested(*words)
     try:
         yield started.start()

@@ -1,14 +1,14 @@
 """The tiers of tests: `make test`, the slices of `make campaign`, and `make soak`.
 
 A test is in the tier `campaign` if it runs another program (`interop`, `faults`, `pipeline`) or has
-the mark `campaign`; other tests are in the tier `test`. The mark `smoke` keeps one test for each
-kind of program in `make test`. The mark `soak` is for tests that take hours, and overrides the
-other marks.
+the mark `campaign`. All other tests are in the tier `test`. The mark `smoke` puts a test of another
+program into `make test`, so that each kind of program has one test there. The mark `soak` is for
+tests that take hours. It overrides the other marks.
 
 A slice is the part of the campaign that one CI run adds to `make test`. `tests/durations.json`
-contains the slice of each recorded test, so that all slices take equally long. A new test is in the
-slice of its file; the slice of a new file is a hash of its name. `make durations` runs the campaign
-and distributes the tests again.
+contains the slice of each recorded test. All slices take equally long. A new test is in the slice
+of its file. The slice of a new file is a hash of its name. `make durations` runs the campaign and
+assigns the tests to slices again.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from _pytest.mark import ParameterSet
 TIERS = ("test", "campaign", "soak")
 SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
-"""A file with slice and duration in seconds (including set-up and tear-down) by node id, for the
-tier `campaign`."""
+"""A file with the slice and the duration of each test in the tier `campaign`, by node id. The
+duration in seconds includes set-up and tear-down."""
 RECORDINGS = RECORDED.parent.parent / "build" / "durations"
-"""The folder that contains one file for each slice that was run with `--record-durations`."""
+"""The folder with one file for each slice that was run with `--record-durations`."""
 LONG_S = 20.0
-"""A duration in seconds. Longer tests start first, so that no worker runs alone at the end."""
+"""A duration in seconds. Tests that take longer start first, so that no worker runs alone at the
+end."""
 SPLIT_S = 120.0
-"""A duration in seconds. The tests of a file that takes longer are distributed over several slices;
-a shorter file is not split, because its tests share fixtures."""
+"""A duration in seconds. If the tests of a file take longer, they are assigned to several slices.
+The tests of other files stay together, because they share fixtures."""
 SPLIT = "tests/simulation/"
-"""The folder whose files have no shared fixtures: each slice runs a part of their seeds and planted
+"""A folder whose test files share no fixtures. Each slice runs a part of their seeds and planted
 faults."""
 OTHER_PROGRAMS = ("interop", "faults", "pipeline")
 T = TypeVar("T")
@@ -49,7 +50,6 @@ INSTALL = re.compile(r"apt-get install -y ([a-z0-9 .+-]+)")
 
 
 def tier_of(item: pytest.Item) -> str:
-    """Returns the tier of a test, which is one of `TIERS`."""
     marks = {mark.name for mark in item.iter_markers()}
     if "soak" in marks:
         return "soak"
@@ -59,8 +59,8 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]:
-    """Returns the parameters of a test: the values in ``sample`` run in `make test`, the other
-    values in the campaign."""
+    """Returns the parameters of a test. The values in ``sample`` run in `make test`, and all others
+    in the campaign."""
     in_campaign = pytest.mark.campaign
     return [
         value if value in sample else pytest.param(value, marks=in_campaign) for value in values
@@ -68,15 +68,15 @@ def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]
 
 
 def recorded() -> dict[str, tuple[int, float]]:
-    """Returns slice and seconds by node id, from the last recording."""
+    """Returns the slice and the seconds of each test by node id, as last recorded."""
     return dict(json.loads(RECORDED.read_text())) if RECORDED.exists() else {}
 
 
 def deal(seconds: Mapping[str, float]) -> dict[str, int]:
-    """Returns the slice by node id. The longest file is assigned first; each file is assigned to
-    the slice with the least time.
+    """Assigns tests to slices. Returns the slice by node id.
 
-    A file is in one slice, unless it takes longer than `SPLIT_S` or is in `SPLIT`.
+    The longest file is assigned first, and each file to the slice with the least total time. A file
+    stays in one slice unless it takes longer than `SPLIT_S` or is in `SPLIT`.
     """
     files: defaultdict[str, list[str]] = defaultdict(list)
     for node in seconds:
@@ -97,7 +97,7 @@ def deal(seconds: Mapping[str, float]) -> dict[str, int]:
 
 @functools.cache
 def _slices() -> dict[str, int]:
-    """Returns the slice by node id, and also by file if all tests of the file are in one slice."""
+    """Returns the slice by node id. A file whose tests are all in one slice also has an entry."""
     by_node = {node: number for node, (number, _) in recorded().items()}
     by_file: defaultdict[str, set[int]] = defaultdict(set)
     for node, number in by_node.items():
@@ -106,28 +106,28 @@ def _slices() -> dict[str, int]:
 
 
 def file_of(node: str) -> str:
-    """Returns the file that contains the test of a node id."""
     return node.partition("::")[0]
 
 
 def slice_of(node: str) -> int:
-    """Returns the slice of a test in the tier `campaign`, a number from 1 to `SLICES`."""
+    """Returns the slice, from 1 to `SLICES`, of a test in the tier `campaign`."""
     file = file_of(node)
     new = node if file.startswith(SPLIT) else file
     return _slices().get(node) or _slices().get(file) or zlib.crc32(new.encode()) % SLICES + 1
 
 
 def record(number: int, seconds: Mapping[str, float]) -> None:
-    """Writes the durations of the tests in slice ``number``, which `fold` reads."""
+    """Writes the durations of the tests in slice ``number`` to a file that `fold` reads."""
     _recording(number).parent.mkdir(parents=True, exist_ok=True)
     _recording(number).write_text(json.dumps(seconds))
 
 
 def fold() -> None:
-    """Writes `tests/durations.json` from the recordings of all slices.
+    """Writes `tests/durations.json` from the recordings of all slices. Raises FileNotFoundError if
+    a slice was not recorded.
 
-    The file must not change while the slices run, because a changed file distributes the tests
-    differently. Raises FileNotFoundError if a slice was not recorded.
+    The file must not change while the slices run, because a changed file would assign tests to
+    other slices.
     """
     seconds: dict[str, float] = {}
     for number in range(1, SLICES + 1):
@@ -147,8 +147,8 @@ def _recording(number: int) -> Path:
 def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
     """Returns the tests in an order in which each worker starts with its share of the long tests.
 
-    A worker runs its part of the list in order, and then takes tests from the end of the part of
-    another worker. A long test at the end of a part would run alone for minutes.
+    A worker runs its part of the list in order, and then takes tests from the end of another
+    worker's part. A long test at the end of a part would therefore run alone for minutes.
     """
     long = [node for node in nodes if is_long(node)]
     short = [node for node in nodes if not is_long(node)]
@@ -161,7 +161,6 @@ def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Adds the command-line options that select tests."""
     group = parser.getgroup("tiers", "which of Muster's tests run")
     group.addoption("--tier", choices=TIERS, help="run the tests of this tier alone")
     slices = range(1, SLICES + 1)
@@ -174,7 +173,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 class Tiers:
-    """A plugin that selects the tests of one tier and prints a summary of a run."""
+    """A pytest plugin that selects the tests of one tier and prints a summary of the run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._tier: str | None = config.getoption("--tier")
@@ -195,7 +194,7 @@ class Tiers:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Selects the tests, and sorts them for the workers."""
+        """Selects the tests of the tier or slice, and sorts them for the workers."""
         chosen: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
         for item in items:
@@ -218,7 +217,7 @@ class Tiers:
         return self._slice is None or slice_of(item.nodeid) == self._slice
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Adds the duration of one phase of a test to the test's total."""
+        """Adds the duration of one phase (set-up, call or tear-down) to the total of a test."""
         self._seconds[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
@@ -230,7 +229,8 @@ class Tiers:
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
     ) -> None:
-        """Prints the skipped tests and, after a failure, the command that repeats the slice."""
+        """Prints the skipped tests. After a failure, also prints the command that repeats the
+        slice."""
         for line in summary(terminalreporter.stats.get("skipped", [])):
             terminalreporter.write_line(line)
         failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
@@ -245,8 +245,8 @@ class Tiers:
 
 
 def summary(skipped: list[pytest.TestReport]) -> list[str]:
-    """Returns lines with the skipped tests, the reasons, and the commands that install missing
-    programs."""
+    """Returns lines about the skipped tests: a count per reason, and the command that installs the
+    missing programs."""
     tests: defaultdict[str, int] = defaultdict(int)
     packages: set[str] = set()
     for report in skipped:

@@ -1,6 +1,6 @@
-"""A JVM that runs Java tools in sequence.
+"""A JVM that runs Java tools one after another.
 
-Its program is `tests/data/java/ToolHost.java`, which describes requests and frames.
+`tests/data/java/ToolHost.java` is the program of the JVM. It documents the requests and the frames.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from time import monotonic
 
 HOST = Path(__file__).parent / "data" / "java" / "ToolHost.java"
 ENDS_WITHIN_S = 5.0
-"""The time in seconds in which a JVM must end after its standard input is closed."""
+"""The time in seconds within which the JVM must end when its standard input is closed."""
 _NUMBER = struct.Struct(">i")
 _FRAME = struct.Struct(">ci")
 
 
 class ToolJvm:
-    """One JVM. It ends when this process ends, because its standard input is then closed."""
+    """A JVM process. It ends together with this process, because its standard input is then
+    closed."""
 
     def __init__(self, command: list[str]) -> None:
-        """Starts the JVM; ``command`` is the command line of ``HOST``."""
+        """Starts the JVM. ``command`` is the command line that runs ``HOST``."""
         # The file of the JVM's own output stays open while the JVM runs.
         self._own_errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -39,17 +40,17 @@ class ToolJvm:
 
     @property
     def usable(self) -> bool:
-        """Returns True if the JVM can run another tool: the JVM is alive, and the last tool has
-        left no running thread."""
+        """Returns True if the JVM can run another tool: it is alive, and no thread of the last tool
+        is still running."""
         return self._clean and self._process.poll() is None
 
     def run(
         self, main_class: str, *arguments: str, text_in: str, timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a tool until it ends.
+        """Runs a tool until it ends, and returns its exit code and output.
 
-        A tool that calls System.exit ends the JVM; the exit code of the JVM is then the result. If
-        a tool does not end in time, the JVM is killed and ``subprocess.TimeoutExpired`` is raised.
+        If the tool calls System.exit, the JVM ends, and its exit code is the result. If the tool
+        does not end in time, the JVM is killed. Raises ``subprocess.TimeoutExpired`` in this case.
         """
         self._send(text_in, main_class, *arguments)
         called = [main_class, *arguments]
@@ -77,7 +78,6 @@ class ToolJvm:
         return subprocess.CompletedProcess(called, code, out_text, err_text)
 
     def kill(self) -> None:
-        """Ends the JVM immediately."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None
@@ -96,7 +96,7 @@ class ToolJvm:
             self._process.stdin.flush()
 
     def _frame(self, until: float) -> tuple[bytes, bytes] | None:
-        """Returns kind and payload of the next frame, or None if the JVM has ended."""
+        """Returns the kind and the payload of the next frame, or None if the JVM has ended."""
         head = self._exactly(_FRAME.size, until)
         if head is None:
             return None

@@ -1,8 +1,7 @@
 """Disables Python's garbage collection during measurements, because a full collection can start at
 any time.
 
-A broker reports garbage collections separately from its work, and disables the collector during its
-load.
+A broker reports its garbage collections separately from its work, and disables them while it loads.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Disables automatic garbage collection in the block."""
     gc.disable()
     try:
         yield

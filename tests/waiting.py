@@ -1,4 +1,4 @@
-"""Functions that wait for conditions in tests, with a deadline."""
+"""Functions with which tests wait for conditions, with a time limit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def until(
     within_s: float = 60.0,
     tolerate: type[Exception] | tuple[()] = Exception,
 ) -> T:
-    """Calls `condition` until it returns a true value, and returns this value.
+    """Calls `condition` repeatedly until it returns a true value, and returns this value.
 
-    The function is for conditions that can only be polled (a broker, a file). It fails with the
-    text `what` after `within_s` seconds. An exception of type `tolerate` counts as false; the last
-    such exception is shown as the cause.
+    Use this function only for conditions that must be polled, such as those of a broker or a file.
+    The test fails with the text `what` after `within_s` seconds. An exception of type `tolerate`
+    counts as false. The failure shows the last such exception as its cause.
     """
     deadline = time.monotonic() + within_s
     pause = threading.Event()
@@ -43,14 +43,13 @@ def until(
 
 
 class Watch:
-    """Waits for changes that other threads make. They call `changed`, and the test calls
-    `until`."""
+    """Waits for changes by other threads. A thread that makes a change calls `changed`, and the
+    test calls `until`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
 
     def changed(self) -> None:
-        """Makes all waiting threads check their conditions again."""
         with self._condition:
             self._condition.notify_all()
 
@@ -61,8 +60,8 @@ class Watch:
         within_s: float = 60.0,
         show: Callable[[], str] = lambda: "",
     ) -> T:
-        """Waits until `condition` returns a true value and returns this value; fails with the text
-        `what` after `within_s` seconds."""
+        """Waits until `condition` returns a true value, and returns this value. The test fails with
+        the text `what` after `within_s` seconds."""
         deadline = time.monotonic() + within_s
         with self._condition:
             while not (answer := condition()):

@@ -1,4 +1,4 @@
-"""A client with one connection that sends exact requests of any API in any version."""
+"""A client with one connection that sends any request in any version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 20.0
 
 
 class Wire:
-    """One blocking connection. `call` sends a request and waits for the response."""
+    """A blocking connection. `call` sends a request and waits for its response."""
 
     def __init__(self, port: int, client_id: str = "wire", host: str = "127.0.0.1") -> None:
         self.socket = socket.create_connection((host, port), TIMEOUT_S)
@@ -38,7 +38,7 @@ class Wire:
         return self.send_body(name, version, BY_NAME[name].encode_request(version, value))
 
     def send_body(self, name: str, version: int, body: bytes) -> int:
-        """Sends a request with these bytes as its body, and returns its correlation id."""
+        """Sends a request with the given bytes as its body. Returns the correlation id."""
         self._correlation_id += 1
         key = BY_NAME[name].key
         header = encode_request_header(key, version, self._correlation_id, self.client_id)
@@ -47,7 +47,7 @@ class Wire:
         return self._correlation_id
 
     def receive(self) -> tuple[int, dict[str, Any]]:
-        """Returns correlation id and value of the next response."""
+        """Returns the correlation id and the value of the next response."""
         (length,) = struct.unpack(">i", self._exactly(4))
         frame = self._exactly(length)
         (correlation_id,) = struct.unpack_from(">i", frame)
@@ -57,14 +57,13 @@ class Wire:
         return correlation_id, api.decode_response(version, frame, position)
 
     def call(self, name: str, version: int, value: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sends a request and returns the value of its response."""
         correlation_id = self.send(name, version, value or {})
         got, answer = self.receive()
         assert got == correlation_id, "an answer out of order"
         return answer
 
     def is_closed(self) -> bool:
-        """Returns True if the broker closes the connection without another response."""
+        """Returns True if the broker closes the connection without sending another response."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -81,13 +80,13 @@ class Wire:
 
 
 def batch(*values: bytes | None, timestamp: int = 1_000, **fields: Any) -> bytes:
-    """Returns one batch of magic 2 with these values, null keys, and offsets that start at 0."""
+    """Returns one batch of magic 2 with ``values`` and null keys. Its base offset is 0."""
     records = [Record(i, timestamp + i, None, value) for i, value in enumerate(values)]
     return encode_batch(records, base_offset=0, **fields)
 
 
 def values_of(records: bytes | None) -> list[bytes | None]:
-    """Returns the values in batches of magic 2, in offset order."""
+    """Returns the values of all records in batches of magic 2, in offset order."""
     data = records or b""
     return [
         record.value

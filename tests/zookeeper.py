@@ -15,10 +15,8 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts a ZooKeeper that stores its files in ``folder``; returns process and port.
-
-    ZooKeeper does not accept connections yet when the function returns.
-    """
+    """Starts a ZooKeeper with its files in ``folder``. Returns the process and the port, possibly
+    before ZooKeeper accepts connections."""
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "zookeeper.properties"
@@ -37,14 +35,15 @@ def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
 
 @contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
-    """Yields the address of a ZooKeeper that accepts connections; kills it at the end."""
+    """Yields the address of a ZooKeeper that accepts connections. Kills the ZooKeeper at the
+    end."""
     with zookeeper_process(folder) as (address, _):
         yield address
 
 
 @contextmanager
 def zookeeper_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Yields the address of a ZooKeeper like `zookeeper`, and the process of ZooKeeper."""
+    """Yields the address and the process of a ZooKeeper that accepts connections."""
     process, port = start_zookeeper(folder)
     try:
         waiting.until("ZooKeeper answers", lambda: _answers(port), 180, OSError)

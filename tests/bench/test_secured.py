@@ -1,4 +1,4 @@
-"""The tools of `bench/` connect to secured brokers with the properties files of
+"""Tests that the tools of `bench/` connect to secured brokers with the properties files of
 `--command-config`."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def access_by(mechanism: str) -> Access:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_kafka_client_tool_accepts_command_and_server_config(tool: str) -> None:
+def test_each_bench_tool_accepts_command_config_and_server_config(tool: str) -> None:
     command = [sys.executable, "-m", f"bench.{tool}", "--help"]
     told = subprocess.run(
         command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=60
@@ -71,7 +71,7 @@ def test_every_kafka_client_tool_accepts_command_and_server_config(tool: str) ->
     assert "--server-config FILE" in told.stdout
 
 
-def test_server_config_secures_brokers_and_preserves_listener_names(files: Path) -> None:
+def test_server_config_secures_the_broker_and_keeps_its_listener_names(files: Path) -> None:
     settings = access_by("PLAIN").settings
 
     jaas = f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config"
@@ -95,7 +95,7 @@ def test_bench_tool_passes_no_settings_without_properties_files() -> None:
     assert (PLAIN.settings, PLAIN.sets(), PLAIN.groupload(), PLAIN.scram) == ({}, [], [], None)
 
 
-def test_wrong_properties_file_ends_the_tool_with_one_line(files: Path) -> None:
+def test_bench_tool_exits_with_one_line_when_a_properties_file_is_wrong(files: Path) -> None:
     (files / "odd.properties").write_text("security.protocol=TLS\n")
     given = argparse.Namespace(command_config=Path("odd.properties"), server_config=None)
 
@@ -104,7 +104,7 @@ def test_wrong_properties_file_ends_the_tool_with_one_line(files: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MODULES)
-def test_properties_file_logs_in_and_a_wrong_password_is_rejected(
+def test_client_logs_in_with_a_properties_file_but_not_with_a_wrong_password(
     files: Path, mechanism: str
 ) -> None:
     access = access_by(mechanism)

@@ -1,4 +1,4 @@
-"""The scenarios of `bench/versus`, and the load generator that runs them."""
+"""Tests of the scenarios of `bench/versus`, and of the load generator that runs them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def versus() -> ModuleType:
     return module
 
 
-def test_each_scenario_of_versus_uses_names_of_the_load_generator(versus: ModuleType) -> None:
+def test_versus_scenarios_use_only_options_of_the_load_generator(versus: ModuleType) -> None:
     source = "".join(each.read_text() for each in sorted(GROUPLOAD.glob("*.go")))
     options = set(re.findall(r'= flag\.\w+\("([a-z]+)"', source))
     scenarios = set(re.findall(r'\n\tcase "([a-z-]+)":', source))
@@ -54,7 +54,7 @@ def test_each_scenario_of_versus_uses_names_of_the_load_generator(versus: Module
         assert {each[1:] for each in words[::2]} <= options
 
 
-def test_echoed_scenarios_exist(versus: ModuleType) -> None:
+def test_every_name_in_the_set_echoed_of_bench_versus_is_a_scenario(versus: ModuleType) -> None:
     used = {flags.split()[1] for _, flags, _ in versus.SCENARIOS}
     assert used >= versus.ECHOED
 
@@ -70,7 +70,7 @@ def test_versus_reports_medians_of_all_rounds(versus: ModuleType) -> None:
     }
 
 
-def test_versus_reports_the_times_of_rebalances_as_latencies(versus: ModuleType) -> None:
+def test_versus_reports_rebalance_times_as_latencies(versus: ModuleType) -> None:
     for kind in ("rejoin", "stable"):
         run = {f"{kind}_p50_ms": 5.0, f"{kind}_max_ms": 6.0, "rss_MiB": 4}
         found = versus.medians([{**run, "server_cpu_us_member_round": 7.0}])
@@ -86,7 +86,7 @@ def test_versus_reports_the_times_of_rebalances_as_latencies(versus: ModuleType)
         ({"failed": "no coordinator"}, "no coordinator"),
     ],
 )
-def test_round_with_a_wrong_answer_or_a_lost_member_fails_the_scenario(
+def test_versus_scenario_fails_when_a_round_has_a_wrong_answer_or_a_lost_member(
     versus: ModuleType, wrong: dict[str, object], text: str
 ) -> None:
     assert versus.medians([{**RUN, "ops_s": 1}, {**RUN, **wrong}]) == {"failed": text}
@@ -124,7 +124,7 @@ def test_load_generator_loses_no_member_of_a_consumer_group(
 
 
 @pytest.mark.campaign
-def test_load_generator_gets_each_record_of_a_share_group_once(
+def test_load_generator_receives_each_share_group_record_once(
     tmp_path: Path, groupload: Path
 ) -> None:
     broker = Broker(tmp_path / "data")

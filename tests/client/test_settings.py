@@ -1,5 +1,5 @@
-"""Security settings that are read from a file of Kafka client properties, and the errors about this
-file."""
+"""Security settings that commands read from a file of Kafka client properties, and errors about
+this file."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_repr_of_the_settings_contains_no_password_or_private_key(tmp_path: Path
     assert pickle.loads(pickle.dumps(settings.security)) == settings.security
 
 
-def test_pem_property_may_have_all_its_lines_on_one_line(tmp_path: Path) -> None:
+def test_pem_property_may_have_spaces_instead_of_line_breaks(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     whole = authority.certificate.read_text()
     own = authority.issue("me")

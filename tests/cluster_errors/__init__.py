@@ -1,1 +1,1 @@
-"""Requests to the brokers of a cluster, and the error codes of their responses."""
+"""Requests to the brokers of a cluster, and the error codes that Kafka and Muster return."""

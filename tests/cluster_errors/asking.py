@@ -1,4 +1,4 @@
-"""Sends the requests of all cells to a cluster that is prepared for them."""
+"""Prepares a cluster, sends the request of each `Cell` to it, and collects the error codes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tests.cluster_errors.cell import (
 from tests.wire import Wire
 
 OF_KAFKA = Path(__file__).parents[1] / "data" / "cluster" / "errors_of_kafka_3_9_2.json"
-"""The recorded error codes of a cluster of Apache Kafka 3.9.2."""
+"""The file with the error codes that a cluster of Apache Kafka 3.9.2 returned."""
 NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
-"""A value of `/controller` that names a broker that does not exist."""
+"""Content for the ZooKeeper node `/controller`. It names a broker that does not exist."""
 
 CELLS = [
     *of_partitions.cells(),
@@ -76,22 +76,23 @@ DIFFERS = {
         "the topic is looked for first"
     ),
 }
-"""The cells for which Muster returns another error than Kafka, each with the reason."""
+"""The requests for which Muster returns another error than Kafka, each with the reason."""
 
 
 def written() -> dict[str, Codes]:
-    """Returns Kafka's error codes that are recorded in OF_KAFKA."""
+    """Returns Kafka's recorded error codes, by the name of the cell."""
     found: dict[str, Codes] = json.loads(OF_KAFKA.read_text())
     return found
 
 
 def ask(cluster: Cluster, cells: Iterable[Cell]) -> dict[str, Codes]:
-    """Sends the requests of cells and returns the error codes by cell name; blocks."""
+    """Sends the request of each cell and returns the error codes, by the name of the cell.
+    Blocks."""
     return {cell.name: cell.ask(cluster) for cell in cells}
 
 
 def make_lost(cluster: Cluster) -> None:
-    """Creates the topic that later has no leader."""
+    """Creates the topic LOST, which has no leader when broker 3 is down."""
     placed = [{"partition_index": 0, "broker_ids": [3]}]
     counts = {"num_partitions": -1, "replication_factor": -1}
     topic = {"name": LOST, **counts, "assignments": placed, "configs": []}
@@ -131,8 +132,8 @@ def until_nobody_is_controller(cluster: Cluster) -> None:
 
 
 def prepared(ports: Mapping[int, int]) -> Cluster:
-    """Creates the topic, the group and the coordinators' topics; waits until each is ready for
-    requests."""
+    """Creates a topic, a group and the topics of the coordinators. Waits until all of them can
+    serve requests."""
 
     def at(broker: int, api: str, version: int, value: Value) -> Value:
         with Wire(ports[broker]) as wire:

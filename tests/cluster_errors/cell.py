@@ -19,9 +19,9 @@ from tests.wire import Wire
 
 Value = dict[str, Any]
 Codes = list[list[Any]]
-"""Pairs of a path in the response and the error code at this path; sorted."""
+"""Sorted pairs: a path in the response, and the error code at this path."""
 CLOSED: Codes = [["closed", -2]]
-"""The result when the broker closes the connection without a response."""
+"""The result if the broker closes the connection without a response."""
 
 TOPIC, NOWHERE = "orders", "nowhere"
 ASSIGNED = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
@@ -32,33 +32,32 @@ PLACES = {
     "no such partition": (TOPIC, 9),
     "no such topic": (NOWHERE, 0),
 }
-"""The role of broker 1 for each partition."""
+"""A topic and a partition for each role that broker 1 can have."""
 LOST = "lost"
-"""A topic whose only replica is at broker 3, which is down."""
+"""A topic whose only replica is on broker 3, which is down."""
 GROUP, TRANSACTION = "billing", "payments"
 TOPIC_ID = b"the topic's id  "
-"""A placeholder for the id that the cluster generated for TOPIC."""
+"""A placeholder in requests for the topic id of TOPIC, which the cluster generates."""
 DIRECTORY = "the directory of broker 1"
-"""A placeholder for the data directory of broker 1."""
+"""A placeholder in requests for the data directory of broker 1."""
 STRANGE_ID = bytes(range(16))
 WAIT_MS = 5_000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The roles of the brokers in the tested cluster."""
+    """The ports of the tested cluster, and which brokers are controller and coordinators."""
 
     ports: Mapping[int, int]
     controller: int
     of_group: int
-    """The coordinator of GROUP, which has committed offsets and no members."""
+    """The coordinator of GROUP. The group has committed offsets and no members."""
     of_transaction: int
-    """The coordinator of TRANSACTION, which has not been used."""
+    """The coordinator of TRANSACTION. No producer has used this transactional id."""
     stands_for: Mapping[Any, Any]
-    """The values that replace TOPIC_ID and DIRECTORY in requests."""
+    """The values that replace the placeholders TOPIC_ID and DIRECTORY in requests."""
 
     def other_than(self, broker: int) -> int:
-        """Returns the id of a broker other than ``broker``."""
         return broker % len(self.ports) + 1
 
 
@@ -66,13 +65,13 @@ Place = Callable[[Cluster], int]
 
 
 def at_1(_: Cluster) -> int:
-    """Returns broker 1, whatever its role is."""
+    """Returns broker 1. Used for requests that do not depend on a role."""
     return 1
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One request; the first word of the cell's name is the API."""
+    """One request to one broker. The first word of ``name`` is the API."""
 
     name: str
     version: int
@@ -93,7 +92,7 @@ class Cell:
 def there_and_elsewhere(
     what: str, there: Place, name: str, version: int, value: Value
 ) -> Iterator[Cell]:
-    """Yields two cells with the same request: one to the broker with the role ``what``, one to
+    """Yields two cells with the same request: one to the broker that ``there`` returns, and one to
     another broker."""
     yield Cell(f"{name} at the {what}", version, value, there)
     yield Cell(
@@ -110,7 +109,7 @@ def _filled(value: Any, stands_for: Mapping[Any, Any]) -> Any:
 
 
 def codes_of(answer: Any, path: str = "") -> Codes:
-    """Returns all error codes of a response."""
+    """Returns all error codes in a response, each after its path."""
     found: Codes = []
     if isinstance(answer, dict):
         for key, value in answer.items():

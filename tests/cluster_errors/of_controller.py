@@ -1,7 +1,5 @@
-"""Requests to the controller, sent to the controller and to another broker.
-
-The requests change nothing.
-"""
+"""Requests for the controller, each sent to the controller and to another broker. The requests
+change nothing."""
 
 from __future__ import annotations
 
@@ -129,6 +127,6 @@ def requests() -> Iterator[Said]:
 
 
 def cells() -> Iterator[Cell]:
-    """Yields each request twice: to the controller and to another broker."""
+    """Yields two cells for each request: one to the controller, and one to another broker."""
     for said in requests():
         yield from there_and_elsewhere("controller", lambda each: each.controller, *said)

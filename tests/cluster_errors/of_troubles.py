@@ -1,7 +1,8 @@
-"""Requests for a partition without a leader, and requests when no controller exists.
+"""Requests in a cluster with faults: a partition without a leader, and a cluster without a
+controller.
 
-The first requests are sent when broker 3, which has the only replica of LOST, is down. The other
-requests are sent to the former controller when the cluster has no controller.
+The requests for the partition are sent while broker 3, which has the only replica of LOST, is down.
+The other requests are sent to broker 1 when no broker is the controller.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tests.cluster_errors.of_partitions import of_partition
 
 
 def leaderless() -> Iterator[Cell]:
-    """Yields requests to broker 1, which is the controller and has no replica of LOST."""
+    """Yields requests for the partition without a leader. They are sent to broker 1, which is the
+    controller."""
     for name, version, value in of_partition(LOST, 0):
         yield Cell(f"{name} of a leaderless partition", version, value)
     for version in (0, 1, 8, 12):
@@ -35,7 +37,8 @@ def leaderless() -> Iterator[Cell]:
 
 
 def without_controller() -> Iterator[Cell]:
-    """Yields requests to broker 1, which was the controller before."""
+    """Yields requests to broker 1, after it has lost the controllership and no other broker has
+    it."""
     for name, version, value in requests():
         yield Cell(f"{name} without a controller", version, value)
     for version in (1, 12):

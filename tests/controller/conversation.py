@@ -1,4 +1,4 @@
-"""The language of golden conversations with the controller. Each line is a step.
+"""The language of the files in tests/golden/controller. Each line is a step of a simulated cluster.
 
 These lines change the nodes and the brokers, and the controller receives the fact immediately:
 
@@ -69,7 +69,7 @@ def key_of(word: str) -> TopicPartition:
 
 
 class Conversation:
-    """A controller in a simulated cluster. The lines of a conversation determine each step."""
+    """A controller in a simulated cluster. Each line of a conversation is one step."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.world = World(5, **config)
@@ -82,7 +82,7 @@ class Conversation:
         return self.world.hosts[self.speaks]
 
     def say(self, line: str) -> list[str]:
-        """Runs one line and returns the lines of its outcome."""
+        """Runs one line and returns the outcome as lines of text."""
         verb, _, rest = line.partition(" ")
         outcomes = getattr(self, "_" + verb.replace("-", "_"))(words_of(rest, _OPTIONS))
         return [line for outcome in outcomes or () for line in render_outcome(outcome)]
@@ -128,7 +128,7 @@ class Conversation:
         return [outcome]
 
     def _as(self, words: Words) -> Iterable[Outcome]:
-        """Selects the controller of this epoch, which receives all later facts and calls."""
+        """Selects the controller of an epoch. All later facts and calls go to this controller."""
         self.speaks = int(words.plain[0]) - 1
         return ()
 
@@ -140,7 +140,7 @@ class Conversation:
         return self._give(TopicsSeen([*self.world.nodes.topics]))
 
     def _grow(self, words: Words) -> Iterable[Outcome]:
-        """Rewrites the topic node without unknown fields, as an old tool does."""
+        """Adds partitions by rewriting the topic node without its topic id, as an old tool does."""
         name, *more = words.plain
         partitions = {
             i: replicas(*each.replicas)
@@ -275,5 +275,6 @@ class Conversation:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns its text with the current outcomes."""
+    """Runs a conversation. Returns the text of the conversation with its current outcomes, and the
+    `Conversation` object."""
     return golden_text.run_text(text, Conversation)

@@ -40,7 +40,8 @@ from protocol.errors import NAMES
 
 
 def render_outcome(outcome: Outcome) -> list[str]:
-    """Returns one line for each write, request, read, reply and event."""
+    """Returns the outcome as lines of text: one line for each write, request, read, reply and
+    event."""
     lines = [f"write {write_line(each)}" for each in outcome.writes]
     told: dict[str, list[int]] = {}
     for send in outcome.sends:

@@ -1,10 +1,11 @@
-"""A random history of a cluster around the pure core, determined by a seed.
+"""Random histories of a cluster with the pure core of the controller, determined by a seed.
 
-Brokers die and restart, disks fail, leaders change their ISRs, tools and clients send every
-permitted request, and new controllers replace earlier controllers. Results, reads, requests and
-facts arrive late, twice or in another order, and writes fail in every possible way. `Nodes` and
-`SimulatedBroker` check each step. At the end of the history all brokers run and no operation fails;
-the controller must then complete all its work.
+Brokers die and restart, disks fail, leaders change their ISRs, and tools and clients send every
+permitted request. New controllers replace earlier ones. Results, reads, requests and facts arrive
+late, twice or in another order. Writes fail in every possible way.
+
+`Nodes` and `SimulatedBroker` check the invariants at each step. At the end of a history, all
+brokers run and no operation fails. The controller must then complete all its work.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Simulation:
         self.tickets = 0
         self.asked: dict[Host, list[int]] = {}
         self.pending: set[str] = set()
-        """Watches that have fired but have not been handled."""
+        """Watches that have fired, but that the controller has not handled yet."""
         self.steps = 0
         for broker_id in range(1, BROKERS + 1):
             self.world.register(broker_id)
@@ -81,13 +82,12 @@ class Simulation:
         return self.world.hosts[-1]
 
     def any_host(self) -> Host:
-        """Returns the newest controller, or sometimes an earlier controller that does not know that
-        it is fenced."""
+        """Returns the newest controller, or at random an earlier one that does not know yet that it
+        is fenced."""
         hosts = [each for each in self.world.hosts[-3:] if not each.resigned]
         return self.random.choice([*hosts, self.host])
 
     def elect(self) -> None:
-        """Makes another broker the controller."""
         live = [*self.world.nodes.brokers] or [1]
         host = self.world.elect(self.random.choice(live))
         self.asked[host] = []
@@ -102,11 +102,11 @@ class Simulation:
         return tuple(self.random.sample(range(1, BROKERS + 1), count))
 
     def topic(self) -> str | None:
-        """Returns a random existing topic, or None if the world has no topics."""
+        """Returns a random existing topic, or None if no topic exists."""
         return self.random.choice([*self.world.nodes.topics]) if self.world.nodes.topics else None
 
     def key(self) -> TopicPartition | None:
-        """Returns a random partition of a random topic, or None if the topic has no partitions."""
+        """Returns a random partition, or None if the chosen topic has no partitions."""
         name = self.topic()
         if name is None or not self.world.nodes.topics[name].partitions:
             return None
@@ -166,7 +166,6 @@ class Simulation:
             host.read_one()
 
     def _see(self) -> None:
-        """Handles a fired watch."""
         if self.pending:
             what = self.random.choice(sorted(self.pending))
             self.pending.discard(what)
@@ -200,7 +199,7 @@ class Simulation:
             host.give(Tick())
 
     def _repeat_fact(self) -> None:
-        """Sends the current or the previous version of a fact to the controller again."""
+        """Passes the current or the previous version of a fact to the controller again."""
         host, nodes = self.host, self.world.nodes
         if self.random.random() < 0.5:
             brokers = [
@@ -271,8 +270,8 @@ class Simulation:
         host.give(self.world.isr_asked(self.ticket(host), broker.broker_id, wanted, **but))
 
     def _other_isr(self, leader: int, key: TopicPartition, state: LeaderAndIsr) -> Replicas:
-        """Returns the ISR of all replicas that follow in this leader epoch, or the same ISR without
-        one random member."""
+        """Returns another ISR: at random, the ISR without one member, or the ISR with all replicas
+        that follow in this leader epoch."""
         told = self.world.brokers[leader].replicas[key]
         followers = self._followers(leader, key)
         if self.random.random() < 0.3 and len(state.isr) > 1:
@@ -382,15 +381,15 @@ class Simulation:
     # ---------------------------------------------------------------------------- the history
 
     def run(self, steps: int) -> None:
-        """Runs ``steps`` random steps and then calls `end`."""
+        """Runs ``steps`` random steps, and then `Simulation.end`."""
         for action in self.random.choices(self._actions, self._weights, k=steps):
             self.steps += 1
             action()
         self.end()
 
     def end(self) -> None:
-        """Starts all brokers, lets all operations succeed, and checks that the controller completes
-        all its work."""
+        """Starts all brokers and lets all operations succeed. Checks that the controller then
+        completes all its work."""
         world, host = self.world, self.host
         for broker in world.brokers.values():
             if broker.failed or broker.epoch < 0 or broker.broker_id not in world.nodes.brokers:
@@ -406,7 +405,7 @@ class Simulation:
         self._check_end()
 
     def _rest(self) -> None:
-        """Runs steps until no step is left. Leaders add followers to their ISRs."""
+        """Runs steps until nothing changes. Leaders add followers to their ISRs."""
         world, host = self.world, self.host
         before: object = None
         for _ in range(60):

@@ -1,5 +1,5 @@
-"""Tests of the leader balancer: the time at which and the imbalance above which preferred leaders
-are elected."""
+"""The leader balancer of the controller: when it elects preferred leaders, and above which
+percentage of imbalance."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FIRST_LOOK_MS = 5_000
 
 
 def led_elsewhere(count: int, **config: object) -> Host:
-    """Returns a controller of ten partitions whose preferred leader is broker 1. Broker 2 leads
-    ``count`` of these partitions."""
+    """Returns a controller of ten partitions with preferred leader 1. Broker 2 leads ``count`` of
+    the partitions."""
     world = World(2, **config)
     for broker_id in (1, 2):
         world.register(broker_id)
@@ -33,12 +33,11 @@ def led_elsewhere(count: int, **config: object) -> Host:
 
 
 def led_by_2(host: Host) -> int:
-    """The number of partitions that broker 2 leads."""
     return sum(state.leader == 2 for state in host.world.nodes.states.values())
 
 
 def pass_time(host: Host, ms: int) -> int:
-    """Advances the time and returns the number of partitions that broker 2 then leads."""
+    """Advances the time. Returns the number of partitions that broker 2 leads afterwards."""
     host.now_ms += ms
     host.give(Tick())
     host.settle()

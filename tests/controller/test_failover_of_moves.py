@@ -1,4 +1,5 @@
-"""A controller failover at each step of a reassignment. The earlier controller continues to run."""
+"""A controller failover at each step of a reassignment. The previous controller continues to
+run."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ ORIGIN, TARGET, OTHER = (1, 2, 3), (4, 2), (3, 4, 1)
 
 
 def step(host: Host) -> bool:
-    """Performs one write, one read, one response or one slice of work. Returns False if no step is
-    left."""
+    """Performs one write, one read, one response or one slice of work. Returns False if nothing was
+    left to do."""
     if host.resigned:
         return False
     if host.more:
@@ -38,8 +39,7 @@ def step(host: Host) -> bool:
 
 
 def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
-    """Leaders request an ISR with all replicas that follow them, until no leader sends a
-    request."""
+    """Lets the leader add each of its followers to the ISR, until no follower is left to add."""
     for _ in range(8):
         while sum(step(each) for each in world.hosts):  # until it is fenced
             pass
@@ -55,10 +55,11 @@ def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
 
 
 def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
-    """Checks that the reassignment is complete in the nodes, at all brokers, and on their disks.
+    """Checks that no reassignment is in progress, and that nodes, brokers and disks agree on the
+    replicas.
 
-    As in Kafka, a replica stays on a disk if the connection lost its StopReplica request after the
-    target had become leader (``was_over``).
+    If ``was_over``, the target was in sync before the failover. A removed replica may then remain
+    on its disk, as in Kafka.
     """
     replicas, adding, removing = world.nodes.topics["t"].partitions[0]
     state = world.nodes.states[T0]
@@ -74,8 +75,7 @@ def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
 
 
 def steps_of_a_move() -> int:
-    """Returns the number of steps that a controller without a failover needs for the
-    reassignment."""
+    """Returns the number of steps of the reassignment without a failover."""
     host = cluster(1, 2, 3, 4)
     host.give(AlterReassignments("move", {T0: TARGET}))
     taken, tickets = 0, count()
@@ -97,8 +97,8 @@ STEPS = steps_of_a_move()
 def test_reassignment_is_completed_or_undone_after_any_failover(
     again: Replicas | str | None, by_node: bool
 ) -> None:
-    """Before the reassignment is complete, the next controller receives a reassignment to
-    ``again``. If ``again`` is ``restart``, a broker restarts instead."""
+    """``again`` is what happens after the failover: no event, a restart of a broker, a
+    cancellation, or another reassignment."""
     for at in range(STEPS + 1):
         older = cluster(1, 2, 3, 4)
         world, tickets = older.world, count()

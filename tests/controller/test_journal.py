@@ -1,5 +1,5 @@
-"""Journal entries about leaders, ISRs, brokers and topics have the reason of the controller's
-event."""
+"""The journal entries about leaders, ISRs, brokers and topics contain the reason from the
+controller's event."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ READY = ControllerReady(4, (1, 2, 3), 1, 1)
 
 
 def entries_of(*events: Event) -> list[tuple[str, Happened]]:
-    """The journal entries of events in the epoch of `READY`."""
     story = Story(1)
     found = [story.entry(event, Now(0, 77)) for event in (READY, *events)]
     return [each for each in found[1:] if each is not None]
@@ -37,7 +36,7 @@ def entries_of(*events: Event) -> list[tuple[str, Happened]]:
 def written(
     cause: Cause, before: int, leader: int, isr: Replicas, isr_before: Replicas = (1, 2, 3)
 ) -> StateWritten:
-    """Returns the event of a write of the state of t-0."""
+    """Returns the controller's event about a write of the state of t-0."""
     state = PartitionState.OFFLINE if leader == NO_LEADER else PartitionState.ONLINE
     return StateWritten("t", 0, state, cause, leader, before, 7, isr, isr_before)
 
@@ -50,7 +49,7 @@ def why(*events: Event) -> str:
     return entry.why
 
 
-def test_entry_of_a_lost_leader_has_the_reason_of_the_loss() -> None:
+def test_journal_entry_of_a_lost_leader_has_the_reason_of_the_loss() -> None:
     moved = written(Cause.OFFLINE, 3, 1, (1, 2))
     first = "; broker 1 is the first live member of the ISR"
 
@@ -78,7 +77,7 @@ def test_entry_of_a_lost_leader_has_the_reason_of_the_loss() -> None:
     )
 
 
-def test_entry_of_a_leaderless_partition_names_the_dead_isr_members() -> None:
+def test_journal_entry_of_a_leaderless_partition_names_the_dead_isr_members() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 3, NO_LEADER, (3,), (3,))) == (
         "the leader, broker 3, is no longer registered in ZooKeeper; no member of the ISR (3) is"
         " alive"
@@ -92,7 +91,7 @@ def test_entry_of_a_leaderless_partition_names_the_dead_isr_members() -> None:
     )
 
 
-def test_entry_of_a_requested_leader_change_has_the_reason_of_the_change() -> None:
+def test_journal_entry_of_a_requested_leader_change_has_its_reason() -> None:
     assert why(written(Cause.PREFERRED, 2, 1, (1, 2, 3))) == (
         "the election of the preferred leader, broker 1, was requested"
     )
@@ -109,7 +108,7 @@ def test_entry_of_a_requested_leader_change_has_the_reason_of_the_change() -> No
     )
 
 
-def test_entry_of_an_isr_change_names_its_cause() -> None:
+def test_journal_entry_of_an_isr_change_names_its_cause() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 1, 1, (1, 2))) == (
         "broker 3 is no longer registered in ZooKeeper"
     )
@@ -121,11 +120,11 @@ def test_entry_of_an_isr_change_names_its_cause() -> None:
     )
 
 
-def test_write_of_an_unchanged_state_has_no_entry() -> None:
+def test_write_of_an_unchanged_partition_state_adds_no_journal_entry() -> None:
     assert entries_of(written(Cause.REASSIGNED, 1, 1, (1, 2, 3))) == []
 
 
-def test_entries_of_brokers_and_topics_have_name_cause_and_reason() -> None:
+def test_journal_entries_of_brokers_and_topics_have_name_cause_and_reason() -> None:
     way = Assignment((2, 3, 1), (3,), (1,))
     found = [
         (name, entry.cause, entry.why)

@@ -1,4 +1,5 @@
-"""A reassignment writes the same states in the same epochs as Apache Kafka 3.9.2."""
+"""During a reassignment, the controller writes the same partition states as the controller of
+Apache Kafka 3.9.2, in the same leader epochs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from controller.values import LeaderAndIsr, TopicPartition
 from tests.controller.test_stories import T0, cluster
 
 State = tuple[int, int, tuple[int, ...]]
-"""Leader, leader epoch, ISR."""
+"""Leader, leader epoch and ISR of a partition."""
 
 OF_KAFKA: list[tuple[tuple[int, ...], tuple[int, ...], list[State]]] = [
     ((2,), (3,), [(2, 1, (2,)), (2, 1, (2, 3)), (3, 2, (2, 3)), (3, 3, (3,))]),
@@ -28,8 +29,8 @@ OF_KAFKA: list[tuple[tuple[int, ...], tuple[int, ...], list[State]]] = [
         [(2, 1, (2, 3, 4)), (2, 1, (2, 3, 4, 1)), (1, 2, (2, 3, 4, 1)), (1, 3, (3, 4, 1))],
     ),
 ]
-"""By replicas before and after the reassignment: the states that a watch observed in a Kafka
-cluster of four brokers."""
+"""Reassignments: the replicas before, the replicas after, and the states that a watch saw in a
+Kafka cluster of four brokers."""
 
 
 @pytest.mark.parametrize(("origin", "target", "states"), OF_KAFKA)

@@ -1,8 +1,5 @@
-"""The random histories must find each fault that a test plants into the core.
-
-A checker that never fails proves nothing. Each test replaces a part of the core by `monkeypatch`
-and runs the histories until an invariant fails.
-"""
+"""The random histories must find each fault that a test plants into the core of the controller.
+Each test replaces a part of the core, and runs histories until an invariant fails."""
 
 from __future__ import annotations
 

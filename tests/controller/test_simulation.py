@@ -1,4 +1,5 @@
-"""In random histories the invariants hold, and the controller completes all its work."""
+"""In random histories of a cluster, the invariants hold and the controller completes all its
+work."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ def run(seeds: range, steps: int) -> None:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_invariants_hold_in_random_histories(tenth: int) -> None:
+def test_controller_invariants_hold_in_random_histories(tenth: int) -> None:
     first = SEED + tenth * SEEDS // 10
     run(range(first, first + SEEDS // 10), 300)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("thousand", range(8))
-def test_invariants_hold_in_long_random_histories(thousand: int) -> None:
+def test_controller_invariants_hold_in_long_random_histories(thousand: int) -> None:
     run(range(thousand * 1000, (thousand + 1) * 1000), 1000)

@@ -1,4 +1,4 @@
-"""The tables of the state machines, and the computation of a reassignment."""
+"""The tables of the partition and replica state machines, and the replicas of a reassignment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_partition_and_replica_state_has_a_legal_previous_state() -> None:
         (Assignment((3, 4, 1, 2), (3, 4), (1, 2)), (1, 2), Assignment((1, 2))),
     ],
 )
-def test_reassignment_has_target_and_origin_replicas(
+def test_reassigned_partition_has_target_and_origin_replicas(
     before: Assignment, target: tuple[int, ...], after: Assignment
 ) -> None:
     assert before.reassigned_to(target) == after
@@ -45,7 +45,7 @@ def test_reassignment_has_target_and_origin_replicas(
     assert after.origin == tuple(each for each in after.replicas if each in before.origin)
 
 
-def test_state_comparison_ignores_the_partition_epoch() -> None:
+def test_comparison_of_partition_states_ignores_the_partition_epoch() -> None:
     state = LeaderAndIsr(1, 2, (1, 2), 3, partition_epoch=4)
 
     assert state.says_as(state._replace(partition_epoch=9))

@@ -1,5 +1,5 @@
-"""Histories of the core without failures of ZooKeeper or the network: the expected writes and the
-expected requests to brokers."""
+"""Histories of the controller without failures of ZooKeeper or the network: the expected writes,
+and the expected requests to brokers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ T0 = ("t", 0)
 
 
 def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | None = None) -> Host:
-    """Returns a controller of a cluster with these brokers and topics, without pending work."""
+    """Returns the controller of a cluster with these brokers and topics. The controller has no
+    pending work."""
     world = World(4)
     for broker_id in broker_ids or (1, 2, 3):
         world.register(broker_id)
@@ -44,7 +45,7 @@ def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | No
     return host
 
 
-def test_new_controller_sends_the_brokers_before_the_partitions() -> None:
+def test_new_controller_sends_the_live_brokers_before_the_partitions() -> None:
     world = World(3)
     for broker_id in (1, 2, 3):
         world.register(broker_id)
@@ -60,9 +61,8 @@ def test_new_controller_sends_the_brokers_before_the_partitions() -> None:
     assert all(each.shown == {T0: 1} for each in world.brokers.values())
 
 
-def test_partition_state_is_decided_again_when_its_leader_has_restarted() -> None:
-    """The first write has no effect, because the host fences states by the registrations of
-    brokers."""
+def test_leader_is_elected_again_when_the_chosen_leader_has_restarted() -> None:
+    """ZooKeeper refuses the first write, because a broker registration has changed."""
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -95,11 +95,11 @@ def test_next_isr_member_leads_when_the_leader_dies() -> None:
 
 
 SIX = {"t": {index: ((1, 2, 3), (2, 3, 1), (3, 1, 2))[index % 3] for index in range(6)}}
-"""A topic with six partitions, of which each broker leads two."""
+"""A topic with six partitions. Each of three brokers leads two of them."""
 
 
 @pytest.mark.parametrize("how", ["dies", "stops"])
-def test_states_of_leaderless_partitions_are_written_and_sent_first(how: str) -> None:
+def test_new_leaders_of_partitions_without_leader_are_written_and_sent_first(how: str) -> None:
     host = cluster(topics=SIX)
     world = host.world
 
@@ -151,7 +151,7 @@ def test_single_isr_member_leads_again_after_its_restart() -> None:
     assert world.nodes.states[T0][:3] == (1, 1, (1,))
 
 
-def test_partition_without_a_live_isr_member_waits_for_one() -> None:
+def test_partition_without_a_live_isr_member_waits_until_an_isr_member_is_live() -> None:
     host = cluster()
     world = host.world
     for broker_id in (3, 2, 1):
@@ -302,7 +302,7 @@ def test_reassignment_requested_in_zookeeper_moves_the_replicas() -> None:
     assert world.nodes.states[T0][:3] == (4, 5, (4,))
 
 
-def test_cancelled_reassignment_restores_the_origin() -> None:
+def test_cancelled_reassignment_restores_the_original_replicas() -> None:
     host = cluster(1, 2, 3, 4)
     world = host.world
     host.give(AlterReassignments("move", {T0: (4, 2)}))
@@ -320,8 +320,7 @@ def test_cancelled_reassignment_restores_the_origin() -> None:
 
 
 def test_repeated_reassignment_creates_a_replica_whose_creation_failed() -> None:
-    """The broker does not report free disk space, because after the cancelled reassignment it has
-    no replica to create."""
+    """The disk of the broker fails in the first reassignment, which is then cancelled."""
     host = cluster(1, 2, 3, 4)
     world = host.world
     full = world.brokers[4]

@@ -1,4 +1,4 @@
-"""Frequent errors of controllers: invalid states, old epochs and repeated facts."""
+"""Cases that controllers often handle wrongly: invalid states, old epochs and repeated facts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NOW = Now(0, 0)
 
 
 def begun(states: dict[int, LeaderAndIsr | None], partitions: dict[int, Assignment]) -> Host:
-    """Returns a controller that reads these states of topic t after its election."""
+    """Returns a newly elected controller that has read these partition states of topic t."""
     world = World(3)
     for broker_id in (1, 2, 3):
         world.register(broker_id)
@@ -63,7 +63,7 @@ def begun(states: dict[int, LeaderAndIsr | None], partitions: dict[int, Assignme
 
 
 @pytest.mark.parametrize("unclean", [False, True])
-def test_empty_isr_without_a_leader_needs_an_unclean_election(unclean: bool) -> None:
+def test_partition_with_an_empty_isr_gets_a_leader_only_by_unclean_election(unclean: bool) -> None:
     host = begun({0: LeaderAndIsr(NO_LEADER, 4, (), 0, False, 6)}, {0: replicas(1, 2)})
     host.world.nodes.unclean["t"] = unclean
     host.settle()
@@ -74,7 +74,7 @@ def test_empty_isr_without_a_leader_needs_an_unclean_election(unclean: bool) -> 
 
 
 @pytest.mark.proves("clusters 22")
-def test_invalid_states_are_read_and_corrected_where_possible() -> None:
+def test_invalid_partition_states_are_read_and_corrected_where_possible() -> None:
     host = begun(
         {
             0: LeaderAndIsr(1, 3, (), 0),  # a leader outside its ISR
@@ -123,7 +123,7 @@ def test_deletion_of_unknown_or_empty_topics_is_completed() -> None:
         Tick(),
     ],
 )
-def test_fact_that_does_not_concern_the_controller_has_no_effect(fact: Fact) -> None:
+def test_outdated_or_unexpected_fact_has_no_effect_on_the_controller(fact: Fact) -> None:
     host = cluster()
     before = dict(host.world.nodes.states)
 
@@ -134,7 +134,7 @@ def test_fact_that_does_not_concern_the_controller_has_no_effect(fact: Fact) -> 
     assert host.world.nodes.states == before
 
 
-def test_repeated_facts_have_no_effect() -> None:
+def test_facts_that_the_controller_receives_twice_have_no_effect() -> None:
     host = cluster()
     nodes = host.world.nodes
     topic = nodes.topics["t"]
@@ -236,7 +236,7 @@ def test_requests_to_a_restarted_broker_have_its_new_epoch() -> None:
 
 @pytest.mark.proves("clusters 9")
 def test_started_broker_receives_metadata_before_its_replicas() -> None:
-    """Trap 9: a follower ignores a leader that its metadata does not contain."""
+    """A follower ignores a leader that its metadata does not contain."""
     host = cluster(1, 2, topics={"t": {0: (1, 3)}})
     host.world.register(3)
 
@@ -248,7 +248,7 @@ def test_started_broker_receives_metadata_before_its_replicas() -> None:
     assert all({b.broker_id for b in each.brokers} == {1, 2, 3} for each in shown)
 
 
-def test_state_deleted_by_another_process_is_created_with_a_later_epoch() -> None:
+def test_partition_state_deleted_by_another_process_is_created_with_a_later_epoch() -> None:
     host = cluster()
     world = host.world
     del world.nodes.states[T0]
@@ -259,7 +259,7 @@ def test_state_deleted_by_another_process_is_created_with_a_later_epoch() -> Non
     assert world.nodes.states[T0][:3] == (2, 1, (2, 3))
 
 
-def test_state_of_a_later_controller_is_not_overwritten() -> None:
+def test_partition_state_that_a_later_controller_wrote_is_not_overwritten() -> None:
     host = cluster()
     world = host.world
     later = world.nodes.states[T0]._replace(controller_epoch=9, partition_epoch=5)
@@ -364,7 +364,7 @@ def test_new_controller_continues_a_reassignment() -> None:
     assert world.nodes.states[T0][:3] == (4, 5, (2, 4))
 
 
-def test_cancel_of_a_reassignment_that_would_empty_the_live_isr_is_refused() -> None:
+def test_cancellation_of_a_reassignment_is_refused_if_no_isr_member_would_be_live() -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 4)}))
@@ -400,7 +400,7 @@ def large(partitions: int) -> Host:
 
 
 @pytest.mark.parametrize("event", ["dies", "returns", "stops", "is elected"])
-def test_work_on_a_large_cluster_is_done_in_slices(event: str) -> None:
+def test_controller_work_on_a_large_cluster_is_done_in_slices(event: str) -> None:
     host = large(2_000)
     world = host.world
     outcomes = []
@@ -440,7 +440,7 @@ def test_work_on_a_large_cluster_is_done_in_slices(event: str) -> None:
     assert sum(isinstance(each, SetState) for o in outcomes for each in o.writes) <= 2_000
 
 
-def test_partition_without_a_state_is_reassigned_immediately() -> None:
+def test_partition_without_a_stored_state_is_reassigned_immediately() -> None:
     host = cluster(1, 2, topics={"t": {0: (4, 5)}})
     world = host.world
     assert T0 not in world.nodes.states
@@ -455,7 +455,7 @@ def test_partition_without_a_state_is_reassigned_immediately() -> None:
 
 @pytest.mark.proves("clusters 24")
 def test_first_target_replica_is_preferred_during_and_after_reassignment() -> None:
-    """Trap 24: the preferred leader of a reassignment is the first target replica."""
+    """Already during a reassignment, the preferred leader is the first target replica."""
     host = cluster(1, 2, 3, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 1)}))

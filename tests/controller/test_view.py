@@ -1,4 +1,4 @@
-"""The counts and pending work that the controller shows."""
+"""The counts and the pending work in the controller's view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller sends all partitions of a topic to brokers together, even when the topic has many
+"""The controller sends all partitions of a topic to brokers together, even if the topic has many
 partitions."""
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from tests.controller.world import Host, World, replicas
 
 MANY = 600
 MULTI = 64
-"""The number of states that the host writes in one multi request to ZooKeeper."""
+"""The number of partition states that the controller's host writes in one multi request to
+ZooKeeper."""
 THREE = ("t0", "t1", "t2")
 
 
 def cluster(*broker_ids: int) -> Host:
-    """Returns a controller of these brokers without topics and without pending work."""
+    """Returns the controller of a cluster with these brokers and no topics. The controller has no
+    pending work."""
     world = World(4)
     for broker_id in broker_ids:
         world.register(broker_id)
@@ -40,7 +42,8 @@ def assignments(count: int, *broker_ids: int) -> dict[int, Assignment]:
 
 
 def seen(host: Host, partitions: dict[int, Assignment]) -> None:
-    """Notifies the controller of the new topic `t`. The writes of the states stay pending."""
+    """Notifies the controller of the new topic `t`. The writes of the partition states stay
+    pending."""
     host.world.nodes.create_topic("t", partitions, host.world.spare_id())
     host.give(TopicsSeen([*host.world.nodes.topics]))
     host.read_one()
@@ -48,7 +51,7 @@ def seen(host: Host, partitions: dict[int, Assignment]) -> None:
 
 
 def work(host: Host) -> list[Send]:
-    """Returns the requests that the controller sends until it has completed its work."""
+    """Lets the controller complete its work, and returns the requests that it sends."""
     sends = list[Send]()
     while host.more:
         sends += host.work().sends
@@ -56,8 +59,8 @@ def work(host: Host) -> list[Send]:
 
 
 def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Written:
-    """Returns the results of ``among`` pending writes. The writes of the partitions in ``failed``
-    have failed."""
+    """Completes the first ``among`` pending writes and returns their results. Writes for partitions
+    in ``failed`` fail."""
     done = []
     for _ in range(among):
         write = host.writes[0]
@@ -69,8 +72,8 @@ def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Wri
 
 
 def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
-    """Completes all writes in several parts, and returns the requests that were sent between the
-    parts."""
+    """Completes all pending writes, `MULTI` at a time. Returns the requests that the controller
+    sends."""
     sends = list[Send]()
     while host.writes:
         outcome: Outcome = host.give(results(host, min(MULTI, len(host.writes)), failed))
@@ -80,8 +83,8 @@ def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
 
 
 def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
-    """Returns the partitions in each UpdateMetadata request to a broker. Empty requests are
-    omitted."""
+    """Returns the partitions in each UpdateMetadata request to a broker. Requests without
+    partitions are omitted."""
     return [
         sorted(each.partition for topic in send.topics for each in topic.partitions)
         for send in sends
@@ -90,8 +93,8 @@ def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
 
 
 def three_topics(*broker_ids: int) -> World:
-    """Returns a cluster without pending work in which each of these brokers has replicas of all
-    partitions."""
+    """Returns a cluster with three topics and no pending work. Each of the brokers has replicas of
+    all partitions."""
     world = World(4)
     for broker_id in broker_ids:
         world.register(broker_id)
@@ -102,8 +105,8 @@ def three_topics(*broker_ids: int) -> World:
 
 
 def wholes(sends: list[Send], broker_id: int) -> list[str]:
-    """Returns the topics that were sent to a broker, in order. Checks that the first request with a
-    topic has all its partitions."""
+    """Returns the topics that were sent to a broker, in order. Checks that each topic was complete
+    when it was first sent."""
     topics = [
         topic
         for send in sends
@@ -119,7 +122,7 @@ def wholes(sends: list[Send], broker_id: int) -> list[str]:
 
 
 def queued(host: Host) -> list[Send]:
-    """All requests in transit to brokers."""
+    """Returns all requests that wait to be sent to brokers."""
     return [each for channel in host.channels.values() for each in channel]
 
 
@@ -171,7 +174,7 @@ def test_partition_whose_write_failed_is_sent_later() -> None:
     assert host.world.brokers[1].shown.keys() == {("t", each) for each in range(MANY)}
 
 
-def test_existing_state_of_a_new_topic_is_read_and_sent_with_the_others() -> None:
+def test_existing_partition_state_of_a_new_topic_is_read_and_sent_with_new_states() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     written = host.write_one()
@@ -184,7 +187,7 @@ def test_existing_state_of_a_new_topic_is_read_and_sent_with_the_others() -> Non
     assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
 
 
-def test_broker_that_joins_during_a_creation_receives_the_whole_topic() -> None:
+def test_broker_that_registers_during_a_topic_creation_receives_the_whole_topic() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     host.give(results(host, MULTI))
@@ -198,7 +201,7 @@ def test_broker_that_joins_during_a_creation_receives_the_whole_topic() -> None:
     assert shown(land(host), 3) == [[*range(MANY)]]
 
 
-def test_topic_deleted_during_its_creation_is_not_sent() -> None:
+def test_topic_that_is_deleted_during_its_creation_is_not_sent() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     host.give(results(host, MULTI))
@@ -270,7 +273,7 @@ def test_registered_broker_receives_the_topics_of_its_replicas_first() -> None:
     assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3)[0] == "t2"
 
 
-def test_broker_receives_a_state_that_changes_during_its_introduction() -> None:
+def test_new_broker_receives_states_that_change_while_it_receives_the_topics() -> None:
     world = three_topics(2, 1)
     host = world.hosts[-1]
     world.register(3)
@@ -286,7 +289,7 @@ def test_broker_receives_a_state_that_changes_during_its_introduction() -> None:
     assert set(world.brokers[3].shown.values()) == {1}
 
 
-def test_broker_restarted_during_its_introduction_gets_all_topics_again() -> None:
+def test_broker_that_restarts_while_it_receives_the_topics_gets_all_topics_again() -> None:
     world = three_topics(1, 2)
     host = world.hosts[-1]
     world.register(3)
@@ -298,7 +301,7 @@ def test_broker_restarted_during_its_introduction_gets_all_topics_again() -> Non
     assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3) == [*THREE]
 
 
-def test_topic_deleted_during_the_introduction_of_a_broker_is_not_sent() -> None:
+def test_topic_deleted_while_a_new_broker_receives_the_topics_is_not_sent() -> None:
     world = three_topics(1, 2)
     host = world.hosts[-1]
     world.register(3)
@@ -315,7 +318,7 @@ def test_topic_deleted_during_the_introduction_of_a_broker_is_not_sent() -> None
     assert {topic for topic, _ in world.brokers[3].shown} == {"t2"}
 
 
-def test_broker_registered_during_an_election_receives_whole_topics() -> None:
+def test_broker_that_registers_during_an_election_receives_whole_topics() -> None:
     world = three_topics(1, 2)
     host = world.elect(2)
     host.work()
@@ -328,7 +331,7 @@ def test_broker_registered_during_an_election_receives_whole_topics() -> None:
     assert wholes(queued(host), 1) == wholes(queued(host), 2) == [*THREE]
 
 
-def test_new_controller_sends_the_old_state_when_a_write_failed() -> None:
+def test_new_controller_sends_the_old_partition_state_when_its_write_failed() -> None:
     world = three_topics(2, 1)
     world.unregister(2)
     host = world.elect()

@@ -1,9 +1,10 @@
-"""A simulated ZooKeeper, simulated brokers, and hosts of controllers, for tests of the pure core.
+"""A simulated cluster for tests of the controller's core: ZooKeeper, brokers, and hosts of
+controllers.
 
-Each step needs a call of the test. A `Host` performs the outcomes of its controller: writes, reads
-and requests wait in queues until a test completes one of them, in any order that ZooKeeper and the
-network allow. The nodes and the brokers check the invariants and raise Broken when an invariant
-fails.
+Nothing happens without a call of the test. A `Host` executes the outcomes of its controller.
+Writes, reads and requests wait in queues, and the test completes them in any order that ZooKeeper
+and the network allow. `Nodes` and `SimulatedBroker` check the invariants, and raise `Broken` when
+one fails.
 """
 
 from __future__ import annotations
@@ -76,18 +77,17 @@ from protocol.znodes.brokers import Endpoint
 
 
 class Broken(AssertionError):
-    """An invariant does not hold."""
+    """Raised when an invariant does not hold."""
 
 
 def require(holds: bool, text: str) -> None:
-    """Raises Broken when the condition does not hold."""
     if not holds:
         raise Broken(text)
 
 
 @dataclass
 class Nodes:
-    """The nodes of a cluster in ZooKeeper, with checks of each write."""
+    """The nodes of a cluster in ZooKeeper. Checks the invariants at each write."""
 
     brokers: dict[int, BrokerFact] = field(default_factory=dict)
     topics: dict[str, TopicFact] = field(default_factory=dict)
@@ -98,28 +98,28 @@ class Nodes:
     notices: dict[str, list[TopicPartition]] = field(default_factory=dict)
     unclean: dict[str, bool] = field(default_factory=dict)
     unclean_asked: set[str] = field(default_factory=set)
-    """Topics for which ElectLeaders has allowed an unclean leader election."""
+    """Topics for which an ElectLeaders request has allowed an unclean election."""
     producer_ids: tuple[int, int] = (-1, -1)
-    """The last allocated id, and the version of the node."""
+    """The last allocated producer id, and the version of the ZooKeeper node."""
     epoch: int = 0
-    """The epoch of the newest controller, which is also the version of the fencing node."""
+    """The epoch of the newest controller. It is also the version of the ZooKeeper node that fences
+    earlier controllers."""
     zxid: int = 0
     ids: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    """The ids of topics, by name and by the zxid of the topic's creation."""
+    """Topic ids, by name and by the zxid at which the topic was created."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
-    """Replicas removed by a reassignment, possibly while their broker was down."""
+    """Replicas that a reassignment removed. Their broker may have been down at the time."""
     led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
-    """By partition, creation of its topic, and leader epoch: the broker that led, and its
-    registration."""
+    """The broker that led, with its registration. The key is partition, creation zxid of the topic,
+    and leader epoch."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
-        """Returns a new zxid."""
         self.zxid += 1
         return self.zxid
 
     def write(self, write: Write, epoch: int) -> WriteResult:
-        """Performs the fencing check and the write in one multi request."""
+        """Checks the controller epoch and performs the write, in one multi request."""
         if epoch != self.epoch:
             return WriteResult(write.ticket, Result.FENCED)
         result, version = self._write(write, epoch)
@@ -203,7 +203,6 @@ class Nodes:
         assignment: Assignment,
         epoch: int,
     ) -> None:
-        """Checks the invariants of a state that a controller writes."""
         text = f"{key}: {before} -> {state}, {assignment}"
         require(state.controller_epoch == epoch, f"the epoch is not the controller's: {text}")
         require(state.leader in (*state.isr, NO_LEADER), f"the leader is not in the ISR: {text}")
@@ -222,7 +221,7 @@ class Nodes:
             require(clean or unclean, f"the ISR gained a member: {text}")
 
     def read(self, read: Read, spare_id: bytes) -> list[Fact]:
-        """Returns the facts that a read of the nodes produces."""
+        """Performs a read, and returns the facts for the controller."""
         match read:
             case ReadTopic(name):
                 topic = self.topics.get(name)
@@ -239,20 +238,20 @@ class Nodes:
     def create_topic(
         self, name: str, partitions: dict[int, Assignment], topic_id: bytes | None
     ) -> None:
-        """Creates a topic in the same way as a broker or an old tool."""
+        """Creates a topic node as a broker does, or as an old tool does if ``topic_id`` is None."""
         topic = self.topics[name] = TopicFact(name, topic_id, partitions, 0, self.next_zxid())
         if topic_id is not None:
             self.ids[name, topic.created] = topic_id
 
     def rewrite_topic(self, name: str, **changes: object) -> None:
-        """Changes a topic node in the same way as a broker or an old tool that adds partitions."""
+        """Changes a topic node as a broker does, or as an old tool does when it adds partitions."""
         topic = self.topics[name]
         changed = topic._replace(znode_version=topic.znode_version + 1, **changes)  # type: ignore[arg-type]
         self.topics[name] = changed
 
     def leader_writes_isr(self, key: TopicPartition, state: LeaderAndIsr) -> bool:
-        """Writes an ISR in the same way as a leader of a Kafka before 2.7, with the node version
-        that the leader knows."""
+        """Writes an ISR as a leader of Kafka before 2.7 does: with the node version that the leader
+        knows."""
         before = self.states.get(key)
         if before is None or before.partition_epoch != state.partition_epoch:
             return False
@@ -263,41 +262,38 @@ class Nodes:
 
 
 class SimulatedBroker:
-    """The state of a broker as the controller's requests determine it, and the responses of the
-    broker."""
+    """A broker that has the state that the controller's requests describe, and that answers these
+    requests."""
 
     def __init__(self, broker_id: int, nodes: Nodes) -> None:
         self.broker_id = broker_id
         self.nodes = nodes
         self.epoch = -1
-        """The czxid of the registration of the broker, or -1 when the broker is down."""
+        """The czxid of the broker's registration, or -1 if the broker is down."""
         self.controller_epoch = 0
         self.replicas: dict[TopicPartition, LeaderAndIsrPartition] = {}
-        """The partitions in the LeaderAndIsr requests that the broker received since its start."""
+        """The partitions in the LeaderAndIsr requests that this process of the broker has received.
+        """
         self.directories: dict[TopicPartition, bytes | None] = {}
-        """The topic id of each replica on the disk of the broker. A restart does not remove the
-        replicas."""
+        """The topic id of each replica on the disk. A restart of the broker keeps the replicas."""
         self.shown: dict[TopicPartition, int] = {}
-        """The leader of each partition according to UpdateMetadata requests."""
+        """The leader of each partition, from UpdateMetadata requests."""
         self.knows: set[int] = set()
-        """The live brokers according to UpdateMetadata requests."""
+        """The live brokers, from UpdateMetadata requests."""
         self.failed: set[TopicPartition] = set()
         """Replicas whose disk has failed."""
 
     def start(self, epoch: int) -> None:
-        """Starts a new process of the broker with the same disk."""
         self.epoch = epoch
         self.controller_epoch = 0
         self.replicas, self.shown, self.knows = {}, {}, set()
         self.failed = set()
 
     def stop(self) -> None:
-        """Ends the process of the broker."""
         self.epoch = -1
         self.replicas = {}
 
     def take(self, request: Send) -> Answered:
-        """Returns the response to a request."""
         if request.broker_epoch < self.epoch:
             return Answered(request, errors.STALE_BROKER_EPOCH, {})
         if request.controller_epoch < self.controller_epoch:
@@ -349,9 +345,9 @@ class SimulatedBroker:
         return errors.NONE
 
     def _leads(self, key: TopicPartition, told: LeaderAndIsrPartition) -> None:
-        """Checks that only one registration of one broker leads in a leader epoch, because the log
-        can be shorter after a restart. A state written after the restart is accepted, because the
-        previous controller can have decided the state before it saw the restart."""
+        """Checks that only one registration of one broker leads in a leader epoch, because a
+        restart can shorten the log. A state that was written after the restart is accepted, because
+        the previous controller can have chosen the leader before it noticed the restart."""
         topic, state = self.nodes.topics.get(key[0]), self.nodes.states.get(key)
         if topic is None or state is None:
             return
@@ -385,12 +381,12 @@ class SimulatedBroker:
         return answers
 
     def led(self) -> list[tuple[TopicPartition, LeaderAndIsrPartition]]:
-        """The partitions that the broker leads according to its last requests."""
+        """Returns the partitions that the broker leads, from the requests it received last."""
         return [each for each in self.replicas.items() if each[1].leader == self.broker_id]
 
 
 class Host:
-    """A controller with its pending writes, reads and requests."""
+    """A controller, and the queues of its pending writes, reads and requests."""
 
     def __init__(self, world: World, config: ControllerConfig, epoch: int) -> None:
         self.world = world
@@ -410,15 +406,14 @@ class Host:
         return Now(self.now_ms, self.now_ms)
 
     def give(self, event: Fact | Call) -> Outcome:
-        """Passes an event to the controller and puts the outcome into the queues."""
+        """Passes an event to the controller, and queues the outcome."""
         return self.take(self.controller.handle(event, self.now))
 
     def work(self) -> Outcome:
-        """Runs the next slice of work."""
         return self.take(self.controller.work(self.now))
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Puts the outcome's writes, reads and requests into the queues."""
+        """Adds the writes, reads and requests of the outcome to the queues."""
         self.writes += outcome.writes
         self.reads += outcome.reads
         for send in outcome.sends:
@@ -432,7 +427,7 @@ class Host:
         return outcome
 
     def load(self) -> None:
-        """Performs the reads that a host needs after its election."""
+        """Passes the content of all nodes to the controller, as after its election."""
         nodes = self.world.nodes
         nodes.notices.clear()
         self.give(BrokersSeen([*nodes.brokers.values()]))
@@ -449,18 +444,16 @@ class Host:
     # ---------------------------------------------------------------------- single steps
 
     def write_one(self) -> WriteResult:
-        """Completes the first pending write."""
         return self.world.nodes.write(self.writes.popleft(), self.epoch)
 
     def read_one(self) -> None:
-        """Completes the first pending read."""
         read = self.reads.popleft()
         spare_id = self.world.spare_id(read.name if isinstance(read, ReadTopic) else "")
         for fact in self.world.nodes.read(read, spare_id):
             self.give(fact)
 
     def send_one(self, channel: tuple[int, int]) -> Answered | None:
-        """Responds to the first request of a channel. Returns None when the broker of the channel
+        """Delivers the first request of a channel and returns the response, or None if the broker
         is down."""
         requests = self.channels[channel]
         broker = self.world.brokers[channel[0]]
@@ -476,7 +469,6 @@ class Host:
         return answer
 
     def settle(self, *, answers: bool = True) -> None:
-        """Completes all steps in order until no step is left."""
         for _ in range(100_000):
             if self.resigned:
                 return
@@ -504,7 +496,7 @@ class Host:
 
 
 class World:
-    """A cluster: its nodes, its brokers, and one or more hosts of controllers."""
+    """A simulated cluster: its nodes, its brokers, and the hosts of one or more controllers."""
 
     def __init__(self, brokers: int = 3, **config: object) -> None:
         self.nodes = Nodes()
@@ -517,8 +509,8 @@ class World:
     def _check_who_joins(
         self, key: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr
     ) -> None:
-        """Checks that a broker that is added to an ISR follows in this leader epoch. Brokers that
-        are down or have restarted are exempt."""
+        """Checks that each broker that joins an ISR follows in the current leader epoch. Ignores
+        brokers that are down or have restarted."""
         if before is None or before.leader_epoch != state.leader_epoch:
             return
         for broker_id in set(state.isr) - set(before.isr):
@@ -529,7 +521,8 @@ class World:
             )
 
     def spare_id(self, name: str = "") -> bytes:
-        """Returns the former id of a topic, or a new id."""
+        """Returns the topic id of an existing topic that already has one. Otherwise returns a new
+        id."""
         if name in self.nodes.topics:
             known = self.nodes.ids.get((name, self.nodes.topics[name].created))
             if known is not None:
@@ -538,19 +531,17 @@ class World:
         return self._spares.to_bytes(16, "big")
 
     def register(self, broker_id: int, host: str = "127.0.0.1") -> None:
-        """Starts a broker, which registers in ZooKeeper."""
         zxid = self.nodes.next_zxid()
         endpoint = Endpoint("PLAINTEXT", host, 9090 + broker_id)
         self.nodes.brokers[broker_id] = BrokerFact(broker_id, zxid, (endpoint,))
         self.brokers[broker_id].start(zxid)
 
     def unregister(self, broker_id: int) -> None:
-        """Stops a broker, so that its ZooKeeper session ends."""
         self.nodes.brokers.pop(broker_id, None)
         self.brokers[broker_id].stop()
 
     def elect(self, broker_id: int = 1) -> Host:
-        """Elects a new controller, which fences the earlier controllers."""
+        """Elects a new controller and fences the earlier ones."""
         self.nodes.epoch += 1
         config = ControllerConfig(
             broker_id, **{k: getattr(self.config, k) for k in CONFIG if k != "broker_id"}
@@ -561,13 +552,12 @@ class World:
         return host
 
     def see_brokers(self) -> BrokersSeen:
-        """Returns the fact that contains the live brokers."""
         return BrokersSeen([*self.nodes.brokers.values()])
 
     def isr_asked(
         self, ticket: object, broker_id: int, wanted: dict[TopicPartition, Replicas], **but: object
     ) -> AlterPartition:
-        """Returns the AlterPartition request of a leader with the leader epochs that the leader
+        """Returns an AlterPartition request of a leader, with the leader epochs that this leader
         knows."""
         broker = self.brokers[broker_id]
         changes = []
@@ -580,7 +570,6 @@ class World:
         return AlterPartition(ticket, broker_id, broker.epoch, changes)
 
     def notified(self) -> IsrNotified:
-        """Returns the fact that contains all ISR notifications."""
         partitions = [key for keys in self.nodes.notices.values() for key in keys]
         return IsrNotified([*self.nodes.notices], partitions)
 
@@ -589,5 +578,5 @@ CONFIG = tuple(ControllerConfig.__dataclass_fields__)
 
 
 def replicas(*broker_ids: int) -> Assignment:
-    """Returns an assignment to these replicas, without a reassignment."""
+    """Returns an assignment to these brokers that has no reassignment in progress."""
     return Assignment(broker_ids)

@@ -1,4 +1,5 @@
-"""Calls with all fields set. Tests change one or two of the fields."""
+"""Calls to the coordinator with all fields set, of which a test changes one or two, and a driver
+for a shard."""
 
 from __future__ import annotations
 
@@ -100,8 +101,8 @@ def end(ticket: Any, *, committed: bool, producer_id: int = 7) -> EndOffsets:
 
 
 class Driver:
-    """A shard with its log and clock. ``handle`` appends and replays the records, as the runtime
-    does."""
+    """A shard with its log and clock. ``handle`` appends and replays the records of each outcome,
+    as the runtime does."""
 
     def __init__(self, **settings: int) -> None:
         self.config = GroupConfig(**({"initial_rebalance_delay_ms": 0} | settings))
@@ -125,7 +126,7 @@ class Driver:
         return outcome
 
     def answer(self, call: Any) -> Reply:
-        """Returns the reply to a call that the shard must not park."""
+        """Returns the reply to a call that must be answered immediately."""
         return dict(self.handle(call).replies)[call.ticket]
 
     def error(self, call: Any) -> int:
@@ -133,8 +134,8 @@ class Driver:
         return reply if isinstance(reply, int) else reply.error_code
 
     def form(self, *names: str, settle: bool = True) -> list[str]:
-        """Lets dynamic members join and returns their ids. The group is then Stable, or
-        AWAITING_SYNC if ``settle`` is False."""
+        """Lets dynamic members join and returns their member ids. The group is then Stable, or in
+        CompletingRebalance if ``settle`` is False."""
         tickets = [f"{name}-{len(self.log)}" for name in names]
         for ticket in tickets:
             self.handle(join(ticket, client_id="m", fresh_id=ticket))

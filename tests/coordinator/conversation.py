@@ -1,9 +1,8 @@
-"""The language of golden conversations: each line is a call, and the lines after it are its
-outcome.
+"""The language of the files in tests/golden. Each line is a call to a shard, and the lines after it
+are its outcome.
 
-docs/internals/coordinator.md describes the language. A conversation runs against one shard. After
-each line the test checks the invariants, and compares the shard with a shard that is loaded from
-the same log.
+docs/internals/coordinator.md describes the language. After each line, the test checks the
+invariants, and compares the shard with a second shard that is loaded from the same log.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ from tests.coordinator.render import group_line, render_outcome
 from tests.golden_text import Words, partitions_of, words_of
 
 WALL_MS = 1_000_000
-"""The wall clock in ms when the monotonic clock is 0."""
+"""The time of the wall clock in ms when the monotonic clock is 0."""
 
 _DEFAULTS = {"initial_rebalance_delay_ms": 0}
 
 
 @dataclass
 class Seen:
-    """The row (request) and the column (state) of one call in the error table, and the answer to
-    the call."""
+    """One call: its request (a row of the error table), the state of the group (a column of this
+    table), and the answer."""
 
     request: str
     state: str
@@ -59,17 +58,17 @@ class Seen:
 
 @dataclass
 class Speaker:
-    """The state of a client."""
+    """A client in a conversation: its member id, generation and connection."""
 
     name: str
     member_id: str = ""
     generation_id: int = -1
     instance_id: str | None = None
     said: dict[str, str] = field(default_factory=dict)
-    """The options of the client's last JoinGroup. The next JoinGroup has the same options unless
-    its line sets others."""
+    """The options of the client's last JoinGroup. They are the default options of its next
+    JoinGroup."""
     connections: int = 1
-    """The number of the client's current connection."""
+    """The number of the client's current connection. It starts at 1."""
 
     @property
     def connection(self) -> str:
@@ -83,7 +82,7 @@ _OPTIONS = re.compile(
 
 
 class Conversation:
-    """One run of a conversation."""
+    """One run of a conversation against a shard."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.config = GroupConfig(**{**_DEFAULTS, **config})
@@ -107,7 +106,6 @@ class Conversation:
     # ------------------------------------------------------------------------------ one line
 
     def say(self, line: str) -> list[str]:
-        """Runs one line and returns the lines of its outcome."""
         verb, _, rest = line.partition(" ")
         words = words_of(rest, _OPTIONS)
         special = getattr(self, "_do_" + verb.replace("-", "_"), None)
@@ -140,8 +138,8 @@ class Conversation:
         return lines
 
     def _take(self, outcome: Outcome) -> list[str]:
-        """Appends and replays the records of an outcome and delivers its replies, as the runtime
-        does."""
+        """Appends and replays the records of an outcome, and delivers its replies to the
+        clients."""
         for run in outcome.records:
             self.shard.replay(run, self.next_offset)
             self.log.append((self.next_offset, run))
@@ -167,8 +165,8 @@ class Conversation:
         return self.speakers.setdefault(name, Speaker(name))
 
     def member_id(self, name: str) -> str:
-        """Returns the member id of a client, even before the client received the id. Returns any
-        other name unchanged, as a member id."""
+        """Returns the member id of the client ``name``, also if the client has not received its id
+        yet. Returns ``name`` if no client has this name."""
         if name in self.speakers and self.speakers[name].member_id:
             return self.speakers[name].member_id
         for group in self.shard.view.groups.values():
@@ -258,7 +256,7 @@ class Conversation:
         return None, "LeaveGroup", LeaveGroup(self._ticket("leave"), group_id, leavers)
 
     def _call_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
-        """Parses ``commit NAME t/0=5`` by a member, or ``commit - t/0=5`` without a member."""
+        """Parses ``commit NAME t/0=5``. The name ``-`` is a commit without a member."""
         name, *rest = words.plain
         speaker = None if name == "-" else self._speaker(words)
         generation_id = words.number("generation", speaker.generation_id if speaker else -1)
@@ -276,7 +274,7 @@ class Conversation:
         return speaker, row, call
 
     def _call_txn_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
-        """Parses ``txn-commit NAME t/0=5 producer=7``, a commit in the producer's transaction."""
+        """Parses ``txn-commit NAME t/0=5 producer=7``, a commit in a transaction."""
         name, *rest = words.plain
         speaker = None if name == "-" else self._speaker(words)
         generation_id = words.number("generation", speaker.generation_id if speaker else -1)
@@ -296,13 +294,13 @@ class Conversation:
         return speaker, "TxnOffsetCommit" if named else "TxnOffsetCommit unnamed", call
 
     def _call_end(self, words: Words, group_id: str) -> tuple[None, str, Call]:
-        """Parses ``end COMMIT producer=7``, the marker of a transaction."""
+        """Parses ``end COMMIT producer=7``, a transaction marker."""
         committed = words.plain[0] == "COMMIT"
         call = EndOffsets(self._ticket("end"), words.number("producer", 7), 0, 0, committed)
         return None, "a marker", call
 
     def _call_fetch(self, words: Words, group_id: str) -> tuple[None, str, Call]:
-        """Parses ``fetch t/0``, ``fetch`` for all offsets, and ``fetch stable t/0`` with
+        """Parses ``fetch t/0``. ``fetch`` reads all offsets, and ``fetch stable t/0`` sets
         require_stable."""
         plain = [each for each in words.plain if each != "stable"]
         topics = partitions_of(plain) or None
@@ -330,7 +328,7 @@ class Conversation:
     # --------------------------------------------------------------------- other commands
 
     def _do_advance(self, words: Words) -> list[str]:
-        """Advances the clock and stops at each deadline of the shard."""
+        """Advances the clock, and runs the work that is due at each deadline of the shard."""
         until_ms = self.mono_ms + int(words.plain[0])
         lines: list[str] = []
         while True:
@@ -378,7 +376,8 @@ class Conversation:
         return [*lines, *(group_line(self.shard, group_id) for group_id in self.shard.view.groups)]
 
     def _do_reload(self, words: Words) -> list[str]:
-        """Kills the process and loads the shard from its log with other settings."""
+        """Loads a new shard from the log, as after a kill. Options of the line change its
+        settings."""
         changes = dict(word.split("=") for word in words.plain)
         self.config = GroupConfig(
             **{name: getattr(self.config, name) for name in self.config.__slots__}
@@ -425,7 +424,8 @@ def topics_of(offsets: list[str], words: Words) -> list[TopicOffsets]:
 
 
 def protocols_of(text: str) -> list[tuple[str, bytes]]:
-    """Parses ``range:t1+t2,sticky:t1`` with subscriptions, or ``range:=bytes`` with raw bytes."""
+    """Parses ``range:t1+t2,sticky:t1`` as protocols with subscribed topics, and ``range:=bytes`` as
+    a protocol with raw bytes."""
     protocols = []
     for part in filter(None, text.split(",")):
         name, _, said = part.partition(":")
@@ -437,7 +437,7 @@ def protocols_of(text: str) -> list[tuple[str, bytes]]:
 
 
 def answer_of(reply: Reply | None) -> str:
-    """Returns "park" for a parked call, else the error codes of the reply."""
+    """Returns the error codes of the reply, or "park" if the call is parked."""
     if reply is None:
         return "park"
     if isinstance(reply, int):
@@ -455,5 +455,6 @@ def answer_of(reply: Reply | None) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns its text with the current outcomes."""
+    """Runs a conversation. Returns the text of the conversation with its current outcomes, and the
+    `Conversation` object."""
     return golden_text.run_text(text, Conversation)

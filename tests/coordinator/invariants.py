@@ -16,7 +16,8 @@ from protocol.now import Now
 
 
 def check_shard(shard: GroupShard) -> None:
-    """Checks that every counter is correct, and that every parked request has a deadline."""
+    """Checks the counters and indexes of a shard against its members, and that no group is due
+    before the shard's next deadline."""
     parked = set()
     for group in shard.view.groups.values():
         check_group(group)
@@ -42,7 +43,7 @@ def timers(group: Group) -> list:
 
 
 def check_group(group: Group) -> None:
-    """Checks the invariants that the docstrings of coordinator/group.py state."""
+    """Checks the invariants that coordinator/group.py documents."""
     members = group.members
     assert group.joined == sum(m.join_ticket is not None for m in members.values())
     support = Counter(n for m in members.values() for n in {name for name, _ in m.protocols})
@@ -92,7 +93,6 @@ def check_group(group: Group) -> None:
 def reloaded(
     config: GroupConfig, log: Iterable[tuple[int, Run | OwnBatch]], now: Now
 ) -> GroupShard:
-    """Returns a shard that is loaded only from the log."""
     shard = GroupShard(config)
     for base_offset, run in log:
         shard.replay(run, base_offset)
@@ -101,8 +101,8 @@ def reloaded(
 
 
 def remembered(shard: GroupShard) -> dict[str, tuple]:
-    """Returns the state that a load must restore: the groups outside a rebalance with their
-    members, and all offsets."""
+    """Returns the state that a load must restore: all offsets, and the groups that are not in a
+    rebalance, with their members."""
     settled = {}
     for group in shard.view.groups.values():
         if group.state not in (State.STABLE, State.EMPTY):
@@ -120,7 +120,6 @@ def remembered(shard: GroupShard) -> dict[str, tuple]:
 
 
 def pending_of(shard: GroupShard) -> dict[tuple, list]:
-    """Returns the pending offsets of transactions, by producer, group and topic."""
     return {
         tuple(whose): [(each, columns.get(each)) for each in columns.partitions()]
         for *whose, columns in shard.view.all_pending()
@@ -130,8 +129,8 @@ def pending_of(shard: GroupShard) -> dict[tuple, list]:
 def check_against_log(
     shard: GroupShard, config: GroupConfig, log: list[tuple[int, Run | OwnBatch]], now: Now
 ) -> None:
-    """Checks that a shard loaded from the log equals ``shard`` in the stored state of all groups
-    outside a rebalance."""
+    """Checks that a second shard, loaded from the log, has the same state as ``shard``, except for
+    groups in a rebalance."""
     live = remembered(shard)
     # A static member that is down can bring a group above its limit; a load would then rebalance
     # it.

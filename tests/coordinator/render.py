@@ -1,4 +1,4 @@
-"""Formats outcomes and groups as the lines of golden conversations."""
+"""Formats outcomes and groups as lines of the files in tests/golden."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from protocol.errors import NAMES, ProtocolError
 
 
 def render_outcome(outcome: Outcome, ticket_order: dict[str, int]) -> list[str]:
-    """Returns the lines of an outcome: its records, its replies by ticket, and its events."""
+    """Returns the lines of an outcome: its records, its replies in ticket order, and its events."""
     lines = []
     for run in outcome.records:
         lines += [f"record {line}" for line in render_run(run)]
@@ -55,7 +55,8 @@ def name_of(code: int) -> str:
 
 
 def text_of(data: bytes) -> str:
-    """Returns opaque bytes as text: the topics of a subscription, or "-" for empty bytes."""
+    """Returns the topics of an encoded subscription as text, "-" for empty bytes, or other bytes as
+    text."""
     if not data:
         return "-"
     try:
@@ -239,8 +240,8 @@ def _loaded(event: ShardLoaded) -> str:
 
 
 def group_line(shard: GroupShard, group_id: str) -> str:
-    """Returns a group's state, generation, phase deadline, awaited members, and the session end of
-    each member."""
+    """Returns a line about a group: state, generation, phase deadline, awaited members, and when
+    each session ends."""
     group = shard.view.groups.get(group_id)
     if group is None:
         return f"{group_id}: no group"

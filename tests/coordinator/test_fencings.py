@@ -1,4 +1,5 @@
-"""The journal records a fencing when two live processes use the same group.instance.id."""
+"""The journal records when two live processes use the same group.instance.id, so that one of them
+is fenced."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from tests.coordinator.test_journal import JournaledShard
 
 
 def static(told: JournaledShard, number: int, connection: str, instance: str = "same") -> None:
-    """Lets a process join as a static member that has no member id yet."""
+    """Lets process ``number`` join as a static member without a member id."""
     client, host = f"host{number % 2}", f"/10.0.0.{number % 2}"
     told.handle(
         join(
@@ -23,7 +24,7 @@ def static(told: JournaledShard, number: int, connection: str, instance: str = "
     told.mono_ms += 1000
 
 
-def test_fencing_names_both_live_processes_with_the_same_instance_id() -> None:
+def test_fencing_entry_names_both_live_processes_with_the_same_instance_id() -> None:
     told = JournaledShard()
     for number in range(34):
         static(told, number, f"c{number}")
@@ -34,7 +35,7 @@ def test_fencing_names_both_live_processes_with_the_same_instance_id() -> None:
     assert (fencing.other_client_id, fencing.other_client_host) == ("host0", "/10.0.0.0")
 
 
-def test_restarting_process_is_not_a_fencing() -> None:
+def test_restart_of_a_static_member_is_not_recorded_as_a_fencing() -> None:
     told = JournaledShard()
     for number in range(5):
         static(told, 2 * number, f"c{number}")
@@ -42,14 +43,14 @@ def test_restarting_process_is_not_a_fencing() -> None:
     assert not told.entry.fencings
 
 
-def test_rejoin_on_the_same_connection_is_not_a_fencing() -> None:
+def test_rejoin_on_the_same_connection_is_not_recorded_as_a_fencing() -> None:
     told = JournaledShard()
     for number in range(5):
         static(told, number, "c")
     assert not told.entry.fencings
 
 
-def test_number_of_kept_fencings_is_bounded() -> None:
+def test_number_of_kept_fencing_entries_is_bounded() -> None:
     told = JournaledShard()
     for number in range(2 * INSTANCES_KEPT):
         for turn in range(2):

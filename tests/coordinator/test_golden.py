@@ -1,4 +1,5 @@
-"""The golden conversations have their reviewed outcomes.
+"""Each file in tests/golden has calls to a shard of groups with their expected outcomes. The
+current outcomes must equal the expected outcomes.
 
 After a change of behavior, run ``make golden`` and review the diff.
 """
@@ -21,8 +22,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "internals" / "coordinator
 
 @cache
 def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
-    """Returns a stored conversation, the same conversation as it runs now, and the request, state
-    and answer of each call."""
+    """Returns a stored conversation, its text as it runs now, and the request, group state and
+    answer of each call."""
     text = (GOLDEN / name).read_text()
     again, conversation = run_text(text)
     seen = tuple((each.request, each.state, each.answer) for each in conversation.seen)
@@ -36,11 +37,8 @@ def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
 
 
 def cells() -> list[tuple[str, str, set[str]]]:
-    """Returns the request, state and answers of each cell of the table in
-    docs/internals/coordinator.md.
-
-    A column has the name of a state of Kafka's protocol.
-    """
+    """Returns request, group state and possible answers of each cell in the table of
+    docs/internals/coordinator.md."""
     section = DOCS.read_text().split("## What each request gets")[1].split("\n## ")[0]
     header, _, *rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

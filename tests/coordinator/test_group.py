@@ -1,5 +1,5 @@
-"""Tests of the protocol vote, the state transitions, the generations and the accepted members of a
-group."""
+"""A classic group: its protocol vote, state transitions, generations, and which members it
+accepts."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def offers(text: str) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(("lists", "chosen"), VOTES)
-def test_vote_chooses_the_expected_protocol(lists: list[str], chosen: str) -> None:
+def test_protocol_vote_chooses_the_expected_protocol(lists: list[str], chosen: str) -> None:
     assert vote([offers(text) for text in lists]) == chosen
 
 
-def test_vote_does_not_depend_on_the_order_of_members() -> None:
+def test_protocol_vote_does_not_depend_on_the_order_of_members() -> None:
     for lists, chosen in VOTES:
         for order in itertools.permutations(lists):
             assert vote([offers(text) for text in order]) == chosen
@@ -64,14 +64,14 @@ def test_illegal_state_transitions_are_refused() -> None:
 
 
 @pytest.mark.parametrize("state", [State.PREPARING_REBALANCE, State.AWAITING_SYNC])
-def test_group_state_that_waits_must_have_a_deadline(state: State) -> None:
+def test_transition_to_a_waiting_group_state_without_a_deadline_is_refused(state: State) -> None:
     group = Group("g")
     group.state = next(iter(LEGAL_PREVIOUS[state]))
     with pytest.raises(AssertionError, match="without a deadline"):
         group.transition_to(state, Now(0, 0))
 
 
-def test_state_is_assigned_only_in_group_py() -> None:
+def test_group_state_is_assigned_only_in_group_py() -> None:
     room = Path(coordinator.classic.states.__file__).parent
     assigning = {
         path.name: len(re.findall(r"\.state = (?!state\b)|group\.state = ", path.read_text()))
@@ -82,14 +82,14 @@ def test_state_is_assigned_only_in_group_py() -> None:
     assert found == {}
 
 
-def test_coordinator_page_describes_every_state() -> None:
+def test_coordinator_page_describes_every_group_state() -> None:
     text = Path(coordinator.classic.states.__file__).read_text()
     for state in State:
         assert f'{state.name} = "{state.value}"' in text
     assert text.count("*Action*") == text.count("*Transition*") == len(State)
 
 
-def test_state_filter_accepts_kafkas_old_and_new_names() -> None:
+def test_group_state_filter_accepts_kafkas_old_and_new_names() -> None:
     assert state_filter(["AwaitingSync"]) == {State.AWAITING_SYNC}
     assert state_filter(["COMPLETINGREBALANCE", "stable"]) == {State.AWAITING_SYNC, State.STABLE}
     assert state_filter(["Assigning", ""]) == set()
@@ -118,7 +118,7 @@ def test_group_accepts_a_protocol_that_all_members_share() -> None:
     assert not group.accepts("connect", offers("sticky"))
 
 
-def test_protocol_type_is_kept_in_a_join_phase_without_members() -> None:
+def test_protocol_type_of_a_group_is_kept_in_a_join_phase_without_members() -> None:
     group = Group("g")
     group.protocol_type = "consumer"
     group.state = State.PREPARING_REBALANCE
@@ -142,7 +142,7 @@ def test_oldest_member_leads_when_the_leader_is_removed() -> None:
     assert group.support == {}
 
 
-def test_replaced_static_member_keeps_leadership_and_pending_sync() -> None:
+def test_replaced_static_member_keeps_leadership_and_parked_sync_group() -> None:
     group = Group("g")
     old, other, new = member("a", instance="i"), member("b"), member("c", "sticky", instance="i")
     group.add(old)

@@ -1,5 +1,5 @@
-"""Tests of the journal of rebalances: the cause, the members and the phases of each rebalance, and
-the size bounds of the journal."""
+"""The journal of rebalances: cause, members and phases of each rebalance, and the size limits of
+the journal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.coordinator.calls_for_tests import (
 
 
 class JournaledShard(Driver):
-    """A shard with a journal that observes its events."""
+    """A shard, and a journal that receives the events of this shard."""
 
     def __init__(self, journal: Journal | None = None, **settings: int) -> None:
         self.journal = journal or Journal()
@@ -61,7 +61,7 @@ class JournaledShard(Driver):
         return super().take(outcome)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Advances the clock in one step, so that work with an earlier deadline runs late."""
+        """Advances the clock in one step. Work that was due earlier runs late, at the new time."""
         self.mono_ms += milliseconds
         self.take(self.shard.expire(self.now, 1000))
 
@@ -116,7 +116,7 @@ def test_rebalance_has_the_durations_of_its_phases_and_its_last_member() -> None
     assert last.awaited == ()
 
 
-def test_member_leave_has_host_and_reason() -> None:
+def test_rebalance_caused_by_a_leaving_member_has_its_host_and_reason() -> None:
     told = JournaledShard()
     _, b = told.form("a", "b")
     reason = "the consumer unsubscribed from all topics"
@@ -125,7 +125,7 @@ def test_member_leave_has_host_and_reason() -> None:
     assert told.last.detail == f"{b} from 10.0.0.1 left: {reason}"
 
 
-def test_session_expiry_has_session_duration_and_last_heartbeat() -> None:
+def test_rebalance_caused_by_a_session_expiry_has_its_timeout_and_last_heartbeat() -> None:
     told = JournaledShard()
     a, b = told.form("a", "b")
     told.mono_ms += 4000
@@ -151,7 +151,7 @@ def test_session_expiry_has_session_duration_and_last_heartbeat() -> None:
         (["t", "u"], ["u", "t"], "listed the same topics in another order"),
     ],
 )
-def test_subscription_change_names_added_and_removed_topics(
+def test_rebalance_caused_by_a_new_subscription_names_added_and_removed_topics(
     before: list[str], after: list[str], words: str
 ) -> None:
     told = JournaledShard()
@@ -175,7 +175,7 @@ def test_undecodable_subscription_change_is_recorded() -> None:
     )
 
 
-def test_return_of_a_static_member_is_recorded_as_note_not_as_rebalance() -> None:
+def test_rejoin_of_a_static_member_is_recorded_as_a_note_not_as_a_rebalance() -> None:
     told = JournaledShard()
     told.handle(join(1, group_instance_id="i", client_id="old"))
     told.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
@@ -210,7 +210,7 @@ def test_rebalance_has_its_member_changes_in_order() -> None:
     assert told.last.join_ended_by == "join_timed_out"
 
 
-def test_rebalance_is_marked_interrupted_by_a_later_one() -> None:
+def test_rebalance_is_marked_as_interrupted_when_a_later_rebalance_begins() -> None:
     told = JournaledShard()
     a, b = told.form("a", "b", settle=False)
     told.handle(join("n", fresh_id="n"))
@@ -232,7 +232,7 @@ def test_rebalance_without_members_ends_without_an_assignment() -> None:
 
 
 def reloaded(told: JournaledShard) -> JournaledShard:
-    """Returns a shard that another process loads from the same log."""
+    """Returns a shard and journal that a new process loads from the same log."""
     again = JournaledShard()
     again.shard = GroupShard(again.config)
     for offset, run in told.log:
@@ -243,7 +243,7 @@ def reloaded(told: JournaledShard) -> JournaledShard:
     return again
 
 
-def test_restored_journal_has_the_generations_of_the_log() -> None:
+def test_journal_restored_from_the_log_has_the_last_generations() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     told.handle(join("again", a))
@@ -259,7 +259,7 @@ def test_restored_journal_has_the_generations_of_the_log() -> None:
     assert told.journal.restored("g") is None, "it was not loaded from anything"
 
 
-def test_rejoin_soon_after_a_restart_has_the_restart_as_cause() -> None:
+def test_rejoin_soon_after_a_broker_restart_has_the_restart_as_cause() -> None:
     told = JournaledShard()
     a, _ = told.form("a", "b")
     again = reloaded(told)
@@ -271,7 +271,7 @@ def test_rejoin_soon_after_a_restart_has_the_restart_as_cause() -> None:
     )
 
 
-def test_rejoin_long_after_a_restart_does_not_have_the_restart_as_cause() -> None:
+def test_rejoin_long_after_a_broker_restart_does_not_have_the_restart_as_cause() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     again = reloaded(told)
@@ -343,7 +343,7 @@ def test_commit_of_a_lower_offset_is_recorded_with_its_client(partitions: list[i
     assert example == ("t", partitions[-1], 60, 10)
 
 
-def test_offsets_lowered_by_one_commit_are_one_event_with_examples() -> None:
+def test_offsets_that_one_commit_lowers_are_one_entry_with_examples() -> None:
     told = JournaledShard()
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in range(100)])))
     told.handle(commit(2, topics=offsets(*[(p, 0) for p in range(100)])))
@@ -352,7 +352,7 @@ def test_offsets_lowered_by_one_commit_are_one_event_with_examples() -> None:
     assert len(moved.event.examples) == 8
 
 
-def test_note_lists_the_offsets_that_an_aborted_transaction_drops() -> None:
+def test_journal_note_lists_the_offsets_that_an_aborted_transaction_drops() -> None:
     told = JournaledShard()
     for committed in (True, False):
         told.handle(txn_commit(1))
@@ -382,7 +382,7 @@ def flapper() -> JournaledShard:
     return told
 
 
-def test_member_that_alternates_subscriptions_is_flapping() -> None:
+def test_member_that_alternates_between_subscriptions_is_recorded_as_flapping() -> None:
     told = flapper()
     for number in range(3):
         assert told.journal.flapping("g") == []
@@ -392,7 +392,7 @@ def test_member_that_alternates_subscriptions_is_flapping() -> None:
     assert flapping.detail == "listed the same topics in another order"
 
 
-def test_rare_subscription_changes_are_not_flapping() -> None:
+def test_rare_subscription_changes_are_not_recorded_as_flapping() -> None:
     told = flapper()
     for number in range(5):
         flap(told, ["t", f"u{number}"], number)
@@ -404,7 +404,7 @@ def test_rare_subscription_changes_are_not_flapping() -> None:
     assert told.journal.flapping("g") == []
 
 
-def test_joins_into_a_stable_group_within_the_window_cause_one_rebalance() -> None:
+def test_joins_into_a_stable_group_within_the_collection_window_are_one_rebalance() -> None:
     told = JournaledShard(join_coalescing_ms=500)
     (a,) = told.form("a")
     before = len(told.entry.rebalances)
@@ -423,7 +423,7 @@ def test_joins_into_a_stable_group_within_the_window_cause_one_rebalance() -> No
     assert told.last.join_ms == 500
 
 
-def test_collected_joins_do_not_extend_the_join_deadline() -> None:
+def test_collected_joins_do_not_extend_the_deadline_of_the_join_phase() -> None:
     told = JournaledShard(join_coalescing_ms=500)
     a, b = told.form("a", "b")
     told.handle(join("n1", fresh_id="n1"))
@@ -476,7 +476,7 @@ def test_journal_keeps_the_last_rebalances_of_a_group() -> None:
     assert [each.number for each in entry.rebalances] == [7, 8, 9, 10]
 
 
-def test_group_whose_last_event_is_oldest_is_removed_first() -> None:
+def test_journal_first_removes_the_group_whose_last_event_is_oldest() -> None:
     journal = Journal(bytes_kept=100_000)
     journal.observe(rebalanced("busy"), Now(0, 0))
     for number in range(100):
@@ -491,7 +491,7 @@ def test_group_whose_last_event_is_oldest_is_removed_first() -> None:
     )
 
 
-def test_single_group_drops_its_oldest_rebalances() -> None:
+def test_journal_of_a_single_group_drops_its_oldest_rebalances_at_the_size_limit() -> None:
     journal = Journal(bytes_kept=20_000)
     for number in range(60):
         journal.observe(rebalanced("g", "w" * 2000), Now(number, number))
@@ -501,7 +501,7 @@ def test_single_group_drops_its_oldest_rebalances() -> None:
     assert journal.bytes == entry.bytes <= 20_000
 
 
-def test_generations_loaded_from_the_log_are_removed_first() -> None:
+def test_journal_at_its_size_limit_first_removes_generations_that_come_from_the_log() -> None:
     journal = Journal(bytes_kept=60_000)
     one = [LoadedGeneration(1, 1, "range", "m", 1, 0)]
     journal.observe(ShardLoaded(100, {f"g{i}": one for i in range(100)}), Now(0, 0))
@@ -513,7 +513,7 @@ def test_generations_loaded_from_the_log_are_removed_first() -> None:
 
 
 def size_of(returns: MemberRestarts) -> int:
-    """Returns the size of ``returns`` in bytes, computed from its entries."""
+    """Returns the size of ``returns`` in bytes, as the sum of its entries."""
     return sum([each.size() for ring in (returns.clients, returns._seen) for each in ring])
 
 
@@ -543,11 +543,8 @@ def test_size_of_the_journal_equals_the_sum_of_its_entry_sizes() -> None:
 
 
 def measured(build: Callable[[], Journal]) -> tuple[int, int]:
-    """Returns two sizes in bytes: the estimated size of the journal, and the memory that is freed
-    with the journal.
-
-    Memory that remains after the first use, such as compiled patterns, is not included.
-    """
+    """Returns two sizes of a journal in bytes: its estimate, and the memory that is freed when the
+    journal is deleted."""
     tracemalloc.start()
     try:
         journal = build()
@@ -561,8 +558,8 @@ def measured(build: Callable[[], Journal]) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def test_estimated_size_is_close_to_the_used_memory() -> None:
-    """The entries share no text with a group, as after all members have left."""
+def test_estimated_size_of_a_journal_is_close_to_its_memory() -> None:
+    """The journal shares no strings with a group, as when all members have left."""
 
     def build() -> Journal:
         journal = Journal()
@@ -579,7 +576,7 @@ def test_estimated_size_is_close_to_the_used_memory() -> None:
 
 
 def fresh(text: str, length: int) -> str:
-    """Returns a new copy of a text, like the text of a new request."""
+    """Returns a new string object, as a new request would contain it."""
     return (text + "-" * length)[: max(length, len(text))] + text
 
 
@@ -609,15 +606,14 @@ def flapping(group: str, number: int, length: int) -> list[Event]:
 
 
 def came_and_went(group: str, number: int, length: int) -> list[Event]:
-    """Returns the events of members that join and leave without causing a rebalance."""
+    """Returns the event of a member that joins without causing a rebalance."""
     ids = [fresh(f"{each}{number}", length) for each in ("m", "i", "c")]
     host, reason = fresh("/10.0.0.1", 0), fresh(f"{number}", min(length, 255))
     return [MemberJoined(group, ids[0], ids[1], ids[2], host, reason)]
 
 
 def returned(group: str, number: int, length: int) -> list[Event]:
-    """Returns the events of clients that rejoin with new member ids, first one after another and
-    then in pairs."""
+    """Returns the events of a client that joins, leaves, and joins again with a new member id."""
     event = came_and_went(group, number, length)[0]
     assert isinstance(event, MemberJoined)
     client, host, back = event.client_id, event.client_host, fresh(f"again{number}", length)
@@ -650,7 +646,7 @@ def rebalances(group: str, number: int, length: int) -> list[Event]:
 @pytest.mark.parametrize(
     "kind", [rejected, moved_back, noted, flapping, came_and_went, returned, rebalances]
 )
-def test_estimated_size_is_within_twice_the_used_memory(
+def test_estimated_size_of_a_journal_is_within_a_factor_of_two_of_its_memory(
     kind: Callable[[str, int, int], list[Event]], length: int
 ) -> None:
     def build() -> Journal:
@@ -668,7 +664,7 @@ def test_estimated_size_is_within_twice_the_used_memory(
 
 
 @pytest.mark.parametrize("length", [30, 32_000])
-def test_estimated_size_of_a_load_is_within_twice_the_used_memory(length: int) -> None:
+def test_estimated_size_of_loaded_generations_is_within_a_factor_of_two(length: int) -> None:
     told = JournaledShard()
 
     def build() -> Journal:
@@ -692,8 +688,8 @@ def test_estimated_size_of_a_load_is_within_twice_the_used_memory(length: int) -
 
 
 def test_refused_commits_with_long_ids_stay_within_the_size_bound() -> None:
-    """Regression: 8,000 refused commits for different groups used 578 MB, although the bound was 64
-    MiB."""
+    """In an earlier version, 8,000 refused commits for different groups used 578 MB, although the
+    limit was 64 MiB."""
 
     def build() -> Journal:
         journal = Journal(bytes_kept=4 << 20)
@@ -706,7 +702,7 @@ def test_refused_commits_with_long_ids_stay_within_the_size_bound() -> None:
     assert taken < 5 << 20
 
 
-def test_long_member_id_is_shortened_in_the_middle() -> None:
+def test_long_member_id_in_a_journal_entry_is_shortened_in_the_middle() -> None:
     journal = Journal()
     (event,) = rejected("g", 7, 32_000)
     journal.observe(event, Now(0, 0))

@@ -1,4 +1,5 @@
-"""Journal entries as lines: the example of the page, entries of each kind, and damaged lines."""
+"""The lines of a journal file: the example of the documentation page, entries of each kind, and
+damaged lines."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def rebalance() -> Rebalance:
 
 
 NEWER = {"streak", "ways", "instance", "first"}
-"""Fields that lines of older versions can lack."""
+"""Fields that lines of older Muster versions may lack."""
 
 ENTRIES: list[Entry] = [
     rebalance(),
@@ -104,7 +105,7 @@ def test_example_of_the_journal_page_is_read_and_written() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
-def test_entry_of_each_kind_is_equal_after_it_is_written_and_read(entry: Entry) -> None:
+def test_journal_entry_of_each_kind_is_equal_after_it_is_written_and_read(entry: Entry) -> None:
     line = FORM.line_of("g", entry)
     assert line.count(b"\n") == 1
     assert line.isascii()
@@ -128,7 +129,7 @@ def test_changed_or_truncated_journal_line_is_refused(entry: Entry) -> None:
 
 
 def test_journal_line_with_missing_or_wrong_fields_is_refused() -> None:
-    """In each case one field is missing or has another type, as in a line of another version."""
+    """One field is missing or has another type, as in a line of another Muster version."""
     chance = random.Random(7)
     for entry in ENTRIES:
         fields = fields_of(FORM.line_of("g", entry)[:-1])
@@ -149,7 +150,7 @@ def test_journal_line_with_missing_or_wrong_fields_is_refused() -> None:
             FORM.entry_of(b"%08x %b" % (crc32c(body), body))
 
 
-def test_line_of_a_large_group_has_the_assignments_that_fit() -> None:
+def test_journal_line_of_a_large_group_omits_assignments_that_do_not_fit() -> None:
     members = tuple(
         AssignedMember(f"app-{i}", None, "app", "/10.0.0.1", bytes(600)) for i in range(10_000)
     )

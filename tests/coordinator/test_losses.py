@@ -1,4 +1,4 @@
-"""Journal events about administrative actions that make a group skip records."""
+"""Journal entries about losses: administrative actions by which a group skips records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ OPS = Sender("User:ops", "cli", "/10.0.0.9")
 
 
 def used(told: JournaledShard | None = None) -> JournaledShard:
-    """Returns a shard with a group that formerly had a member and has committed the offsets 5 and
-    7."""
+    """Returns a shard with an empty group that has had a member, and whose committed offsets are 5
+    and 7."""
     told = told or JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5), (1, 7))))
@@ -32,7 +32,7 @@ def reset(told: JournaledShard, *pairs: tuple[int, int]) -> None:
     told.handle(commit(("reset", pairs), topics=offsets(*pairs), **who))
 
 
-def test_forward_reset_is_a_loss_with_principal_client_and_offsets() -> None:
+def test_forward_offset_reset_is_a_loss_with_principal_client_and_offsets() -> None:
     told = used()
     reset(told, (0, 20), (1, 7))
     (lost,) = told.entry.losses
@@ -42,7 +42,7 @@ def test_forward_reset_is_a_loss_with_principal_client_and_offsets() -> None:
     assert (lost.at_ms, lost.number, lost.times) == (told.now.wall_ms, 1, 1)
 
 
-def test_backward_reset_is_recorded_with_its_principal_but_not_as_a_loss() -> None:
+def test_backward_offset_reset_is_recorded_with_principal_but_not_as_a_loss() -> None:
     told = used()
     reset(told, (0, 1))
     (moved,) = told.entry.moved_back
@@ -50,7 +50,7 @@ def test_backward_reset_is_recorded_with_its_principal_but_not_as_a_loss() -> No
     assert not told.entry.losses
 
 
-def test_commits_of_members_and_simple_consumers_are_not_losses() -> None:
+def test_commits_of_members_and_of_simple_groups_are_not_losses() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5))))
@@ -62,8 +62,9 @@ def test_commits_of_members_and_simple_consumers_are_not_losses() -> None:
     assert simple.journal.get("g") is None
 
 
-def test_repeated_commits_of_a_simple_consumer_are_one_loss() -> None:
-    """The consumer assigns its partitions itself. The group formerly had members."""
+def test_repeated_commits_without_a_member_are_one_loss() -> None:
+    """A consumer that assigns its partitions itself commits for a group that has had members
+    before."""
     told = used()
     for number in range(10, 500):
         reset(told, (0, number), (1, number))
@@ -73,7 +74,7 @@ def test_repeated_commits_of_a_simple_consumer_are_one_loss() -> None:
     assert told.journal.bytes == told.entry.bytes
 
 
-def test_consecutive_resets_of_a_partition_are_one_loss() -> None:
+def test_consecutive_offset_resets_of_a_partition_are_one_loss() -> None:
     told = used()
     reset(told, (0, 20))
     reset(told, (1, 20))
@@ -83,7 +84,7 @@ def test_consecutive_resets_of_a_partition_are_one_loss() -> None:
     assert second.event.examples == (MovedOffset("t", 1, 7, 30),)
 
 
-def test_deletions_of_offsets_and_groups_are_kept_with_principal() -> None:
+def test_deletions_of_offsets_and_groups_are_recorded_with_the_principal() -> None:
     told = used()
     told.handle(OffsetDelete("o", "g", [("t", [1, 9])], OPS))
     told.handle(DeleteGroup("d", "g", OPS))

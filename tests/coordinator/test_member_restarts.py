@@ -1,4 +1,5 @@
-"""Restarts of clients with new member ids, and the state of the members for which a group waits."""
+"""How the journal detects restarted clients, and the sign (such as SILENT or CLOSED) of each member
+that a join or sync phase awaits."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def at(milliseconds: int) -> Now:
     return Now(milliseconds, 1_000_000 + milliseconds)
 
 
-def test_client_that_left_and_rejoined_is_a_restart() -> None:
+def test_client_that_left_and_rejoined_with_a_new_member_id_has_restarted() -> None:
     returns = MemberRestarts()
     assert returns.joined(Client("app", HOST), "app-1", at(0)) is None
     assert returns.left(Client("app", HOST), "app-1", -1, Way.LEFT, at(1000)) is None
@@ -56,7 +57,7 @@ def test_client_that_left_and_rejoined_is_a_restart() -> None:
         ("app", HOST, 1000 + RETURNS_WITHIN_MS + 1),
     ],
 )
-def test_join_of_another_client_or_host_or_a_late_join_is_not_a_restart(
+def test_join_of_another_client_or_host_or_after_a_long_time_is_not_a_restart(
     client: str, host: str, back_ms: int
 ) -> None:
     returns = MemberRestarts()
@@ -66,7 +67,7 @@ def test_join_of_another_client_or_host_or_a_late_join_is_not_a_restart(
 
 
 def test_each_former_member_id_is_counted_in_only_one_restart() -> None:
-    """A process has two consumers, and one of the consumers restarts."""
+    """One of two consumers with the same client id restarts."""
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     returns.joined(Client("app", HOST), "app-2", at(0))
@@ -75,7 +76,7 @@ def test_each_former_member_id_is_counted_in_only_one_restart() -> None:
     assert returns.joined(Client("app", HOST), "app-4", at(2000)) is None
 
 
-def test_killed_client_that_rejoined_before_its_expiry_is_a_restart() -> None:
+def test_killed_client_that_rejoined_before_its_old_session_expired_has_restarted() -> None:
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     assert returns.joined(Client("app", HOST), "app-2", at(7000)) is None, "nobody knows yet"
@@ -87,7 +88,7 @@ def test_killed_client_that_rejoined_before_its_expiry_is_a_restart() -> None:
     assert (client.before, client.member_id, client.away_ms) == ("app-1", "app-2", 2000)
 
 
-def test_join_while_the_old_id_heartbeats_is_not_a_restart() -> None:
+def test_join_is_not_a_restart_when_the_old_member_id_still_sends_heartbeats() -> None:
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     returns.joined(Client("app", HOST), "app-2", at(2000))
@@ -96,7 +97,7 @@ def test_join_while_the_old_id_heartbeats_is_not_a_restart() -> None:
     assert not returns.clients
 
 
-def test_kept_restarts_are_bounded_and_included_in_the_journal_size() -> None:
+def test_kept_restarts_are_bounded_and_count_for_the_size_of_the_journal() -> None:
     counted = Bytes()
     returns = MemberRestarts(partial(Ring, counted=counted))
     for number in range(3000):
@@ -131,7 +132,7 @@ def test_member_joined_entry_names_the_former_member_id() -> None:
     assert told.journal.returning("unknown") == []
 
 
-def test_client_restarted_when_its_connection_closed_before_its_session_expired() -> None:
+def test_client_counts_as_restarted_when_its_connection_closed_before_session_expiry() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1"))
     told.handle(sync("s", "app-a", connection="c1"))
@@ -149,8 +150,8 @@ def test_client_restarted_when_its_connection_closed_before_its_session_expired(
 def test_client_that_leaves_on_an_open_connection_did_not_restart(
     reason: str | None, way: Way
 ) -> None:
-    """The Java client sends the first reason after max.poll.interval.ms, and librdkafka sends the
-    second reason."""
+    """The Java client sends the leave reason "consumer poll timeout has expired." after
+    max.poll.interval.ms. librdkafka sends no reason."""
     told = JournaledShard()
     told.handle(join("0", client_id="app", connection="c1"))
     for number in range(4):
@@ -192,7 +193,7 @@ def test_member_that_heartbeats_but_does_not_rejoin_did_not_restart() -> None:
     assert client.ways == {Way.JOIN_TIMED_OUT: 1}
 
 
-def test_restart_causes_are_counted_only_for_the_current_streak() -> None:
+def test_causes_of_restarts_are_counted_only_for_the_current_series_of_restarts() -> None:
     returns = MemberRestarts()
     for number, way in enumerate([Way.LEFT, Way.RESTARTED, Way.RESTARTED]):
         at_ms = number * 400_000 if number < 2 else 410_000
@@ -226,8 +227,8 @@ def test_static_member_that_returns_within_its_session_is_not_a_restart() -> Non
 
 
 def crash_and_return(told: JournaledShard, *numbers: int, after_ms: int = 3000) -> None:
-    """Runs several processes of one static member in sequence. Each process crashes after 1 s, and
-    the next process starts ``after_ms`` later."""
+    """Runs several processes of one static member in sequence. Each process crashes 1 s after its
+    start, and the next one starts ``after_ms`` later."""
     for number in numbers:
         connection = f"c{number}"
         fields = {"group_instance_id": "i", "client_id": "app", "connection": connection}
@@ -239,7 +240,7 @@ def crash_and_return(told: JournaledShard, *numbers: int, after_ms: int = 3000) 
         told.pass_time(after_ms)
 
 
-def test_static_member_that_restarts_within_its_session_is_counted_by_its_instance() -> None:
+def test_static_member_that_restarts_within_its_session_is_counted_by_instance() -> None:
     told = JournaledShard()
     crash_and_return(told, *range(5))
     (client,) = told.journal.returning("g")
@@ -251,7 +252,7 @@ def test_static_member_that_restarts_within_its_session_is_counted_by_its_instan
     assert not returns._seen, "its first id is part of a return"
 
 
-def test_restarts_of_a_static_member_before_and_after_expiry_are_one_streak() -> None:
+def test_static_member_restarts_before_and_after_session_expiry_are_one_series() -> None:
     told = JournaledShard()
     crash_and_return(told, 0, 1)
     crash_and_return(told, 2, after_ms=SESSION_MS)
@@ -261,9 +262,9 @@ def test_restarts_of_a_static_member_before_and_after_expiry_are_one_streak() ->
     assert (client.times, client.first) == (4, "i-a0")
 
 
-def test_static_member_that_returns_after_its_session_is_counted_by_its_instance() -> None:
-    """Each process crashes immediately after its SyncGroup, and the next process joins 5 s later.
-    The session timeout is 3 s."""
+def test_static_member_that_returns_after_session_expiry_is_counted_by_instance() -> None:
+    """The session timeout is 3 s. Each process crashes after its SyncGroup, and the next process
+    joins 5 s later."""
     told = JournaledShard(min_session_timeout_ms=1000)
     for number in range(5):
         connection, host = f"c{number}", f"/10.0.0.{number}"
@@ -278,8 +279,8 @@ def test_static_member_that_returns_after_its_session_is_counted_by_its_instance
     assert (client.member_id, client.client_host, client.away_ms) == ("i-a4", "/10.0.0.4", 2000)
 
 
-def test_restarts_of_members_with_one_client_id_are_counted_separately() -> None:
-    """Six members restart twice at the same time. Then one of the members crashes repeatedly."""
+def test_restarts_of_several_members_with_one_client_id_are_counted_separately() -> None:
+    """Six members restart twice at the same time. Then one of them crashes repeatedly."""
     returns, app, ids = (
         MemberRestarts(),
         Client("rdkafka", HOST),
@@ -306,8 +307,8 @@ def test_restarts_of_members_with_one_client_id_are_counted_separately() -> None
 
 
 def preparing() -> tuple[Driver, str]:
-    """Returns a driver with a group of two members that waits for the first member to rejoin, and
-    the id of this member. The member sent a heartbeat 500 ms ago."""
+    """Returns a driver and a member id. The group of two members waits for this member to rejoin.
+    The member sent a heartbeat 500 ms ago."""
     driver = Driver()
     a, _ = driver.form("a", "b")
     driver.mono_ms += 500
@@ -336,7 +337,7 @@ def test_awaited_member_is_not_silent_before_its_next_expected_heartbeat() -> No
     )
 
 
-def test_silent_awaited_member_shows_its_silence_and_session_end() -> None:
+def test_silent_awaited_member_is_shown_with_its_silence_and_session_end() -> None:
     driver, a = preparing()
     driver.mono_ms += 3000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
@@ -354,7 +355,7 @@ def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
     assert found.words == "no heartbeat for 5.0 s; the session expires in 5.0 s"
 
 
-def test_join_phase_ends_when_the_only_awaited_silent_session_expires() -> None:
+def test_shown_join_phase_end_is_the_session_end_of_the_only_awaited_member() -> None:
     driver, _ = preparing()
     group = driver.shard.view.groups["g"]
     driver.mono_ms += 2000
@@ -373,7 +374,7 @@ def test_join_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> 
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_join_phase_ends_at_its_deadline_when_an_assigned_id_is_awaited() -> None:
+def test_join_phase_ends_at_its_deadline_when_an_unused_member_id_is_awaited() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     driver.mono_ms += 2000
@@ -381,7 +382,7 @@ def test_join_phase_ends_at_its_deadline_when_an_assigned_id_is_awaited() -> Non
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_sign_is_new_for_an_unused_member_id_and_gone_for_a_removed_member() -> None:
+def test_awaited_member_has_sign_new_before_its_join_and_gone_after_its_removal() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     group = driver.shard.view.groups["g"]
@@ -407,7 +408,9 @@ def test_awaited_member_with_a_closed_connection_has_sign_closed() -> None:
 
 
 @pytest.mark.parametrize("proof", [heartbeat, commit])
-def test_awaited_member_counts_as_heard_when_it_uses_another_connection(proof: Any) -> None:
+def test_awaited_member_is_shown_as_heartbeating_when_it_uses_another_connection(
+    proof: Any,
+) -> None:
     driver, a = preparing()
     driver.handle(heartbeat("beat", a, 2, connection="c1"))
     driver.take(driver.shard.connection_closed("c1", driver.now))
@@ -416,7 +419,7 @@ def test_awaited_member_counts_as_heard_when_it_uses_another_connection(proof: A
     assert awaited(driver.shard.view.groups["g"], a, driver.now).sign is Sign.HEARTBEATS
 
 
-def test_crash_during_a_join_is_a_restart() -> None:
+def test_client_that_crashed_during_its_join_and_rejoined_has_restarted() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1"))
     told.handle(sync("s", "app-a", connection="c1"))
@@ -430,7 +433,7 @@ def test_crash_during_a_join_is_a_restart() -> None:
     assert (client.times, client.away_ms) == (1, 2000)
 
 
-def test_expiry_entry_explains_that_the_session_began_after_a_close() -> None:
+def test_session_expired_entry_names_the_closed_connection_and_the_parked_request() -> None:
     told = JournaledShard()
     a, b = told.form("a", "b")
     told.handle(join("again", a, connection="c1"))
@@ -447,7 +450,7 @@ def test_expiry_entry_explains_that_the_session_began_after_a_close() -> None:
     )
 
 
-def test_streak_counts_restarts_until_a_long_pause_separates_them() -> None:
+def test_restarts_are_counted_as_one_series_until_a_long_pause() -> None:
     streak = Streak()
     for number in range(1000):
         streak.note(5_000 + 1_000 * number)
@@ -456,7 +459,7 @@ def test_streak_counts_restarts_until_a_long_pause_separates_them() -> None:
     assert (streak.count, streak.since_ms) == (1, streak.last_ms)
 
 
-def test_state_since_ms_is_the_wall_time_of_the_transition() -> None:
+def test_state_since_ms_is_the_wall_clock_time_of_the_state_transition() -> None:
     driver, _ = preparing()
     began_ms = driver.now.wall_ms
     group = driver.shard.view.groups["g"]

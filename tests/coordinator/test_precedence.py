@@ -1,8 +1,9 @@
-"""Each handler returns the error of the first failing check.
+"""Each handler checks a request in a fixed order and returns the error of the first check that
+fails.
 
-The rows of each table are in the order of the checks. The call of a row has the error of this row
-and the errors of all rows below it, so that the row passes only if its check runs before the checks
-of the rows below. The call of the last row has no error.
+The rows of each table are in the order of the checks. The call of a row fails the check of this row
+and all checks of the rows below it. It must return the error of its own row. The call of the last
+row has no error.
 """
 
 from __future__ import annotations

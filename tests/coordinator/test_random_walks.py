@@ -1,8 +1,5 @@
-"""Random walks through the shard preserve the invariants, and the shard answers every ticket
-exactly once.
-
-Each walk has a seed, which is part of the name of its test.
-"""
+"""Random sequences of calls keep the invariants of a shard, and the shard answers every ticket
+exactly once. The seed is part of the test's id."""
 
 from __future__ import annotations
 
@@ -48,7 +45,8 @@ MINUTE_MS = 60_000
 
 
 class Walk:
-    """One walk: a shard, the tickets without a reply, and the replies that clients received."""
+    """One random sequence of calls: the shard, the tickets without a reply, and the replies that
+    clients received."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -254,7 +252,7 @@ def test_planted_fault_is_found_by_a_random_walk(
 
 
 def test_random_walks_reach_every_state_and_park_requests() -> None:
-    """The other tests prove something only if the walks reach all states."""
+    """The other tests would prove little if the random calls did not reach all states."""
     states = set()
     waited = 0
     for seed in range(10):

@@ -1,4 +1,4 @@
-"""Journal entries about refused JoinGroup requests, and the events that end these entries."""
+"""Journal entries about refused JoinGroup requests, and how these entries end."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_refused_join_is_kept_with_client_host_reason_and_count(
     assert kept.last.detail == why
 
 
-def test_join_without_its_required_member_id_is_not_a_refusal() -> None:
+def test_join_that_gets_member_id_required_is_not_recorded_as_refused() -> None:
     told = JournaledShard()
     told.handle(join("first", member_id_required=True))
     assert told.journal.get("g") is None or not told.entry.rejected
@@ -97,7 +97,7 @@ def test_refused_join_of_unknown_group_is_kept() -> None:
     assert [each.count for each in told.entry.rejected] == [1]
 
 
-def test_refusals_are_marked_over_when_the_client_joins() -> None:
+def test_refused_join_is_marked_as_over_when_the_client_joins() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(JOINED, Now(0, 2000))
@@ -108,14 +108,14 @@ def test_refusals_are_marked_over_when_the_client_joins() -> None:
     assert (kept.is_over, kept.since_ms, kept.times, kept.count) == (False, 3000, 1, 2)
 
 
-def test_refusals_of_other_hosts_are_not_marked_over_when_a_client_joins() -> None:
+def test_refused_joins_of_other_hosts_are_not_marked_as_over_when_a_client_joins() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(MemberJoined("g", "app-1", None, "app", "/10.0.0.8", None), Now(0, 2000))
     assert [each.is_over for each in refusals(journal)] == [False]
 
 
-def test_refusal_long_after_the_previous_refusal_starts_a_new_count() -> None:
+def test_refused_join_long_after_the_previous_refused_join_starts_a_new_count() -> None:
     journal = Journal()
     for wall_ms in (0, 600_000, 1_200_001):
         journal.observe(REFUSED, Now(0, wall_ms))

@@ -1,4 +1,4 @@
-"""A journal is restored from its written lines and from the log."""
+"""A journal is restored from the lines that an earlier process wrote, and from the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
 
 
 class Writing(JournaledShard):
-    """A shard whose journal entries are written to lines."""
+    """A shard whose journal writes its entries as lines."""
 
     def __init__(self, **settings: int) -> None:
         self.unsaved = Unsaved()
@@ -27,7 +27,7 @@ class Writing(JournaledShard):
         super().__init__(Journal(unsaved=self.unsaved), **settings)
 
     def write(self) -> None:
-        """Writes the pending lines, as the broker does 0.1 s after an event."""
+        """Writes the pending entries as lines, as the broker does 0.1 s after an event."""
         self.journal.fold_observed()
         for group_id, entry in self.unsaved.take(1000):
             self.lines.append(FORM.line_of(group_id, entry)[:-1])
@@ -38,7 +38,7 @@ class Writing(JournaledShard):
         return super_outcome
 
     def next_run(self) -> Journal:
-        """Returns the journal of a later process, which has read the lines."""
+        """Returns the journal of the next process, restored from the written lines."""
         journal = Journal(unsaved=Unsaved())
         for line in self.lines:
             journal.restore(*FORM.entry_of(line))
@@ -60,7 +60,7 @@ def generation(number: int, leader: str | None, at_ms: int, members: int = 1) ->
     return LoadedGeneration(number, number, protocol, leader, members, at_ms)
 
 
-def test_restored_journal_entries_have_the_source_kept() -> None:
+def test_journal_entries_restored_from_lines_have_kept_as_their_source() -> None:
     told = Writing()
     a, b = told.form("a", "b")
     told.handle(leave("bye", b))
@@ -122,7 +122,7 @@ def test_flapping_and_restarted_clients_survive_a_broker_restart() -> None:
     assert (returning.times, returning.before, returning.is_kept) == (1, "c-b", True)
 
 
-def test_flapping_members_of_earlier_runs_are_bounded() -> None:
+def test_number_of_flapping_members_from_earlier_processes_is_bounded() -> None:
     journal = Journal()
     for number in range(200):
         journal.restore("g", Flapping(f"m-{number}", "app", "/h", 3, DAY_MS, "other topics", True))
@@ -131,7 +131,7 @@ def test_flapping_members_of_earlier_runs_are_bounded() -> None:
     ]
 
 
-def test_repeated_takeovers_of_a_static_member_are_one_note() -> None:
+def test_repeated_takeovers_of_a_static_member_are_one_journal_note() -> None:
     told = Writing()
     began_ms = told.now.wall_ms
     for number in range(60):
@@ -149,7 +149,7 @@ def test_repeated_takeovers_of_a_static_member_are_one_note() -> None:
     assert [(each.instance, each.times) for each in told.entry.notes][-1] == ("i", 1)
 
 
-def test_count_of_restored_refusals_continues_after_a_restart() -> None:
+def test_count_of_refused_joins_continues_after_a_restart() -> None:
     told = Writing()
     (a,) = told.form("a")
     for number in range(8):
@@ -167,7 +167,7 @@ def test_count_of_restored_refusals_continues_after_a_restart() -> None:
 # ------------------------------------------------------------------------- when lines are written
 
 
-def test_repeated_entry_is_written_at_exponentially_growing_counts() -> None:
+def test_repeated_journal_entry_is_written_at_counts_that_are_powers_of_two() -> None:
     told = Writing()
     (a,) = told.form("a")
     lines = len(told.lines)
@@ -187,7 +187,7 @@ def test_repeated_entry_is_written_at_exponentially_growing_counts() -> None:
     assert [(each.key, each.count) for each in kept] == counts
 
 
-def test_repeated_backward_commits_are_written_once_a_minute_after_64() -> None:
+def test_repeated_backward_commits_are_written_once_a_minute_after_64_writes() -> None:
     unsaved = Unsaved()
     journal = Journal(unsaved=unsaved)
     for number in range(200):
@@ -197,7 +197,7 @@ def test_repeated_backward_commits_are_written_once_a_minute_after_64() -> None:
     assert told_of(journal).moved_back.number == 200
 
 
-def test_changed_entry_is_written_once_with_its_latest_state() -> None:
+def test_changed_journal_entry_is_written_once_with_its_latest_state() -> None:
     unsaved = Unsaved()
     told = JournaledShard(Journal(unsaved=unsaved))
     told.form("a")
@@ -212,7 +212,7 @@ def test_changed_entry_is_written_once_with_its_latest_state() -> None:
 # ----------------------------------------------------------------------------------------- the log
 
 
-def test_history_without_a_file_has_the_generations_of_the_log() -> None:
+def test_journal_without_a_file_has_the_generations_of_the_log() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     told.handle(join("again", a))
@@ -235,7 +235,7 @@ def test_history_without_a_file_has_the_generations_of_the_log() -> None:
     assert journal.rebalances("g")[-1].source is Source.SEEN
 
 
-def test_generations_in_the_history_file_are_not_restored_twice() -> None:
+def test_generations_in_file_and_log_are_restored_once() -> None:
     told = Writing()
     a, _ = told.form("a", "b")
     told.handle(join("again", a))
@@ -247,7 +247,7 @@ def test_generations_in_the_history_file_are_not_restored_twice() -> None:
     assert sources == {Source.KEPT}
 
 
-def test_gaps_in_the_history_file_are_filled_from_the_log_in_order() -> None:
+def test_generations_missing_in_the_journal_file_are_restored_from_the_log() -> None:
     journal = Journal()
     kept = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, (), 3000)
     kept.phase, kept.outcome, kept.ended_ms, kept.generation_id = "ended", "assigned", 3100, 3
@@ -269,7 +269,7 @@ def test_gaps_in_the_history_file_are_filled_from_the_log_in_order() -> None:
     assert told_of(journal).rebalances.number == numbers[-1]
 
 
-def test_unfinished_rebalance_in_the_file_is_completed_from_the_log() -> None:
+def test_unfinished_rebalance_in_the_journal_file_is_completed_from_the_log() -> None:
     journal = Journal()
     running = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, ("a",), 9000)
     journal.restore("g", running)
@@ -279,7 +279,7 @@ def test_unfinished_rebalance_in_the_file_is_completed_from_the_log() -> None:
     assert (entry.detail, entry.ended_ms, entry.source) == ("b left", 3200, Source.KEPT)
 
 
-def test_later_load_of_another_group_does_not_end_the_open_rebalance() -> None:
+def test_load_of_another_group_does_not_end_a_rebalance_in_progress() -> None:
     journal = Journal(rebalances_kept=2)
     journal.observe(*loaded(generation(1, "a", 1000)))
     for number in range(1, 4):
@@ -292,7 +292,7 @@ def test_later_load_of_another_group_does_not_end_the_open_rebalance() -> None:
     assert [each.source for each in told_of(journal).rebalances] == [Source.SEEN] * 2
 
 
-def test_restored_journal_has_the_computed_size() -> None:
+def test_size_of_a_restored_journal_is_the_sum_of_its_entries() -> None:
     told = Writing()
     told.form("a", "b", "c")
     for number in range(5):

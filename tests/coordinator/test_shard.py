@@ -1,4 +1,4 @@
-"""Tests of refusals, budgets, sizes and loads of the shard that no conversation covers."""
+"""Refusals, budgets, sizes and loads of a shard, as far as no file in tests/golden covers them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_list_of_test_calls_contains_every_type_of_call() -> None:
 
 
 @pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
-def test_refusal_has_the_reply_type_of_its_call(call: Any) -> None:
+def test_refused_call_gets_a_reply_of_its_own_type(call: Any) -> None:
     shard = GroupShard(GroupConfig())
     shard.loaded(Now(0, 0))
     ((_, answer),) = shard.handle(call, Now(0, 0)).replies
@@ -89,7 +89,7 @@ def test_refusal_has_the_reply_type_of_its_call(call: Any) -> None:
 
 
 @pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
-def test_loading_error_of_each_call_is_kafkas(call: Any) -> None:
+def test_each_call_gets_the_error_of_kafka_while_the_shard_loads(call: Any) -> None:
     expected = {Heartbeat: 0, SyncGroup: 27}.get(type(call), 14)
     assert loading_error(call) == expected
 
@@ -97,7 +97,7 @@ def test_loading_error_of_each_call_is_kafkas(call: Any) -> None:
 # ----------------------------------------------------------------------------------- parked
 
 
-def test_parked_request_replaced_by_another_gets_rebalance_in_progress() -> None:
+def test_parked_request_gets_rebalance_in_progress_when_the_member_sends_a_new_request() -> None:
     driver = Driver()
     a, b = driver.form("a", "b", settle=False)
     driver.handle(sync("first", b, 2))
@@ -120,7 +120,7 @@ def test_close_of_an_unknown_connection_changes_no_state() -> None:
     assert driver.shard.view.groups["g"].members[a].session.due_ms == before
 
 
-def test_second_unload_returns_no_reply() -> None:
+def test_second_unload_of_a_shard_returns_no_reply() -> None:
     driver = Driver()
     driver.form("a")
     driver.handle(join("b", fresh_id="b"))
@@ -132,7 +132,7 @@ def test_second_unload_returns_no_reply() -> None:
 # ----------------------------------------------------------------------------------- expire
 
 
-def test_expire_handles_at_most_budget_groups_and_needs_another_call() -> None:
+def test_one_expire_call_handles_no_more_groups_than_its_budget() -> None:
     driver = Driver(initial_rebalance_delay_ms=3000)
     for i in range(10):
         driver.handle(join(i, group_id=f"g{i}"))
@@ -147,7 +147,7 @@ def test_expire_handles_at_most_budget_groups_and_needs_another_call() -> None:
         assert (next_ms <= driver.mono_ms) == (slices < 10)
 
 
-def test_retention_check_reads_at_most_budget_groups() -> None:
+def test_one_slice_of_the_retention_check_reads_no_more_groups_than_its_budget() -> None:
     driver = Driver(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     for i in range(10):
         driver.handle(commit(i, group_id=f"g{i}"))
@@ -163,7 +163,7 @@ def test_retention_check_reads_at_most_budget_groups() -> None:
     assert not driver.shard.view.groups
 
 
-def test_jump_of_the_wall_clock_does_not_change_sessions() -> None:
+def test_jump_of_the_wall_clock_does_not_change_session_deadlines() -> None:
     driver = Driver()
     (a,) = driver.form("a")
     shard = driver.shard
@@ -189,7 +189,7 @@ def test_offset_tombstones_are_split_into_runs_that_fit_a_batch() -> None:
     assert not driver.shard.view.offsets.has_offsets("g")
 
 
-def test_size_limit_of_a_commit_is_exact() -> None:
+def test_commit_at_the_size_limit_is_accepted_and_a_larger_commit_is_refused() -> None:
     probe = Driver()
     columns = (range(12), [5] * 12, [-1] * 12)
     call = commit("c", topics=[TopicOffsets("t", *columns, None, None)])
@@ -206,14 +206,14 @@ def test_commit_with_values_too_long_for_a_record_is_refused() -> None:
     assert not driver.shard.view.groups
 
 
-def test_member_id_of_a_long_client_id_fits_a_kafka_string() -> None:
+def test_member_id_created_from_a_long_client_id_fits_a_kafka_string() -> None:
     driver = Driver()
     reply = driver.answer(join(1, client_id="ü" * 32_000, fresh_id="x" * 36))
     assert len(reply.member_id.encode()) < 2**15
     assert reply.member_id.endswith("x" * 36)
 
 
-def test_commit_without_metadata_reuses_the_columns_of_the_call() -> None:
+def test_record_run_of_a_commit_without_metadata_shares_the_lists_of_the_call() -> None:
     driver = Driver()
     topic = TopicOffsets("t", (0, 1), (5, 6), (-1, 2), None, None)
     (run,) = driver.handle(commit("c", topics=[topic])).records
@@ -227,7 +227,7 @@ def test_commit_without_metadata_reuses_the_columns_of_the_call() -> None:
 # ---------------------------------------------------------------------------------- loading
 
 
-def test_replay_of_a_record_of_a_live_group_changes_only_its_offset() -> None:
+def test_replay_of_an_already_applied_group_record_changes_only_the_record_offset() -> None:
     driver = Driver()
     driver.form("a", "b")
     group = driver.shard.view.groups["g"]
@@ -259,7 +259,7 @@ def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_group() -> N
 
 
 def test_load_completes_groups_in_bounded_pieces() -> None:
-    """The loader yields between the pieces. The size of a piece does not change the result."""
+    """The loader yields between two pieces. The size of the pieces does not change the result."""
     driver = Driver()
     driver.form("a")
     driver.handle(commit("s", group_id="simple"))
@@ -276,7 +276,7 @@ def test_load_completes_groups_in_bounded_pieces() -> None:
     check_shard(shard)
 
 
-def test_group_counts_per_state_have_kafkas_state_names() -> None:
+def test_number_of_groups_per_state_uses_kafkas_state_names() -> None:
     driver = Driver()
     driver.form("a", "b")
     driver.handle(commit("s", group_id="simple"))
@@ -320,7 +320,8 @@ def test_group_of_a_thousand_members_forms_one_generation() -> None:
 @pytest.mark.parametrize("group_id", ["g", "grüße" * 30, "🙂" * 8000])
 @pytest.mark.parametrize("topic", ["t", "t" * 249])
 def test_accepted_commit_fits_a_batch(group_id: str, topic: str) -> None:
-    """The size bound in coordinator/commits.py is correct for any bytes in the names."""
+    """The test checks the size estimate of coordinator/commits.py for names with arbitrary
+    bytes."""
     refused = accepted = 0
     for limit in (300, 3000, 40_000, 10**6):
         driver = Driver(max_record_bytes=limit)
@@ -346,7 +347,7 @@ def test_long_client_strings_are_truncated_in_events() -> None:
     assert details[0].endswith("; and 3 more")
 
 
-def test_static_rejoin_too_large_for_a_record_is_refused() -> None:
+def test_rejoin_of_a_static_member_too_large_for_a_record_is_refused() -> None:
     driver = Driver(max_record_bytes=700)
     driver.handle(join(1, group_instance_id="i"))
     driver.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
@@ -365,9 +366,9 @@ def test_unreadable_subscriptions_of_a_static_member_are_compared_as_bytes() -> 
     assert driver.answer(join(4, group_instance_id="i", protocols=other)).generation_id == 2
 
 
-def test_unused_member_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the number of unused ids exceeds the bound, the shard withdraws the oldest id. A client
-    that joins with a withdrawn id receives an error and requests a new id."""
+def test_number_of_unused_member_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit, the shard withdraws the oldest unused id. A client that joins with a
+    withdrawn id gets an error and requests a new id."""
     monkeypatch.setattr(joining, "PENDING_IDS_MAX", 100)
     driver = Driver()
     for number in range(1000):

@@ -1,5 +1,5 @@
-"""Deletion and expiry of many offsets run in bounded pieces, and a crash between two pieces leaves
-a valid group."""
+"""Deletion and expiry of many offsets run in bounded pieces. A crash between two pieces leaves a
+valid group."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.coordinator.invariants import check_against_log, reloaded
 
 TOPICS, PARTITIONS = 5, 1000
 TOMBSTONES_MAX = 500
-"""The number of tombstones in one piece. A piece takes about 5 ms until its tombstones are in the
-log."""
+"""The number of tombstones in one piece. A piece takes about 5 ms, including its append to the log.
+"""
 
 
 def filled(**settings: int) -> Driver:
-    """Returns a shard with a small group and a large group, both without members."""
+    """Returns a shard with a small group and a large group. Both groups have no members."""
     driver = Driver(**settings)
     driver.handle(commit("small", group_id="small"))
     columns = list(range(PARTITIONS))
@@ -42,13 +42,13 @@ def dropped(outcome: Outcome) -> int:
 
 
 def work_off(driver: Driver, pieces: list[Outcome]) -> None:
-    """Runs all pending work in single pieces."""
+    """Runs all pending work piece by piece, and appends the outcome of each piece to ``pieces``."""
     while (due_ms := driver.shard.next_deadline()) is not None and due_ms <= driver.mono_ms:
         pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
         check_against_log(driver.shard, driver.config, driver.log, driver.now)
 
 
-def test_delete_of_a_large_group_is_answered_after_its_last_piece() -> None:
+def test_delete_group_of_a_large_group_is_answered_after_the_last_piece() -> None:
     driver = filled()
     pieces = [driver.handle(DeleteGroup("ticket", "g"))]
     assert not pieces[0].replies
@@ -74,7 +74,7 @@ def test_delete_of_a_large_group_is_answered_after_its_last_piece() -> None:
     assert told == ["LostByAdmin", "Transition", "OffsetsExpired", "GroupRemoved"]
 
 
-def test_interrupted_deletion_removes_some_offsets_and_keeps_the_group() -> None:
+def test_interrupted_deletion_of_a_group_removes_some_offsets_and_keeps_the_group() -> None:
     driver = filled()
     driver.handle(DeleteGroup("lost", "g"))
     driver.take(driver.shard.expire(driver.now, 100))
@@ -111,7 +111,7 @@ def test_offsets_of_a_deleted_topic_are_removed_in_pieces() -> None:
     assert not driver.shard.view.offsets.has_offsets("small")
 
 
-def test_offsets_of_a_recreated_topic_are_kept() -> None:
+def test_offsets_of_a_recreated_topic_are_kept_by_the_removal_of_the_old_offsets() -> None:
     driver = filled()
     bound = sum(len(run) for _, run in driver.log)
     new = [TopicOffsets("t", [7, 2000], [70, 71], [-1, -1], None, None)]
@@ -126,7 +126,7 @@ def test_offsets_of_a_recreated_topic_are_kept() -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 100])
-def test_large_group_expires_in_pieces(budget: int) -> None:
+def test_offsets_of_a_large_group_expire_in_pieces(budget: int) -> None:
     driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     driver.mono_ms = 5000
     pieces = []

@@ -1,5 +1,5 @@
-"""Tests of TxnOffsetCommit and of transaction markers: which commits are accepted, and how pending
-offsets are committed or aborted."""
+"""TxnOffsetCommit and transaction markers: which commits are accepted, and how pending offsets are
+committed or aborted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.coordinator.test_precedence import FOLLOWER, LEADER, full, rows
 __all__ = ["full"]
 
 OTHER = [("range", encode_subscription(["other"]))]
-"""The protocols of a member with a changed subscription. A join with these protocols causes a
+"""The protocols of a member with another subscription. A JoinGroup with these protocols causes a
 rebalance."""
 
 
@@ -50,7 +50,7 @@ def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> 
 
 
 def fetched(driver: Driver, *, stable: bool = False, group: str = "g", **topics: Any) -> Any:
-    """Returns the offset and the error of each partition of the given topics, or of all topics."""
+    """Returns offset and error code of each partition, for the given topics or for all topics."""
     asked = [("t", topics["t"])] if topics else None
     reply = driver.answer(OffsetFetch("fetch", group, asked, stable))
     assert isinstance(reply, FetchReply)
@@ -112,8 +112,8 @@ def test_txn_offset_commit_checks_in_the_order_of_the_table(
 def test_txn_offset_commit_is_accepted_in_every_phase_of_a_rebalance(
     full: Driver, known: str
 ) -> None:
-    """OffsetCommit returns REBALANCE_IN_PROGRESS when the group waits for the assignment, but a
-    transaction cannot wait."""
+    """OffsetCommit returns REBALANCE_IN_PROGRESS while the group waits for the assignment. A
+    transaction cannot wait for the assignment."""
     instance = known[:2]
     full.handle(join("again", LEADER, group_instance_id="i1", protocols=OTHER))
     states = []
@@ -164,7 +164,7 @@ def test_txn_offset_commit_of_removed_member_or_old_generation_is_refused() -> N
         assert driver.answer(txn_commit("c", member_id, of)) == CommitReply(error)
 
 
-def test_txn_offset_commit_of_a_displaced_instance_is_fenced(full: Driver) -> None:
+def test_txn_offset_commit_of_a_replaced_static_member_is_fenced(full: Driver) -> None:
     full.handle(join("new", "", group_instance_id="i1", fresh_id="9"))
     call = txn_commit("c", LEADER, 2, group_instance_id="i1")
     assert full.answer(call) == CommitReply(FENCED_INSTANCE_ID)
@@ -196,7 +196,7 @@ def test_txn_offset_commit_does_not_renew_the_session() -> None:
     assert not driver.shard.view.groups["g"].members
 
 
-def test_too_long_metadata_is_refused_only_for_its_partition() -> None:
+def test_txn_offset_commit_with_too_long_metadata_fails_only_for_that_partition() -> None:
     driver = Driver(offset_metadata_max_bytes=3)
     mixed = TopicOffsets("t", [0, 1], [5, 6], [-1, -1], ["long", "ok"], None)
     reply = driver.answer(txn_commit("c", topics=[mixed, topic({0: 7}, "u")]))
@@ -216,7 +216,7 @@ def test_txn_offset_commit_too_large_for_a_batch_is_refused() -> None:
 # transactions
 
 
-def test_offset_fetch_returns_unstable_only_with_require_stable() -> None:
+def test_offset_fetch_returns_unstable_offset_error_only_with_require_stable() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))
     driver.handle(txn_commit("t", topics=[topic({0: 9, 2: 9})]))
@@ -234,7 +234,7 @@ def test_offset_fetch_returns_unstable_only_with_require_stable() -> None:
     assert fetched(driver, stable=True) == fetched(driver) == new
 
 
-def test_aborted_transaction_keeps_the_old_offsets() -> None:
+def test_aborted_transaction_does_not_change_committed_offsets() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1})]))
     driver.handle(txn_commit("t", topics=[topic({0: 9, 2: 9})]))
@@ -252,8 +252,10 @@ def test_stable_offset_fetch_hides_metadata_of_an_unstable_offset() -> None:
 
 
 @pytest.mark.parametrize("plain_last", [True, False])
-def test_commit_whose_record_is_later_applies_plain_or_transactional(plain_last: bool) -> None:
-    """The log offset of the marker has no effect on the result, and a load has the same result."""
+def test_later_of_a_plain_and_a_transactional_commit_determines_the_offset(
+    plain_last: bool,
+) -> None:
+    """The offset of the COMMIT marker in the log does not matter. A load has the same result."""
     driver = Driver()
     calls = [txn_commit("t", topics=[topic({0: 8})]), commit("p", topics=[topic({0: 10})])]
     for call in calls if plain_last else reversed(calls):
@@ -271,7 +273,7 @@ def test_marker_ends_the_transaction_while_the_group_rebalances(full: Driver) ->
     assert fetched(full, stable=True) == {0: (5, 0)}
 
 
-def test_marker_of_a_producer_without_offsets_is_written() -> None:
+def test_marker_of_a_producer_without_pending_offsets_is_written() -> None:
     driver = Driver()
     outcome = driver.handle(end("e", committed=True, producer_id=99))
     assert len(outcome.records) == 1
@@ -292,7 +294,7 @@ def test_marker_reports_committed_or_dropped_offsets_per_group() -> None:
         assert driver.shard.view.pending("g") == []
 
 
-def test_transaction_that_lowers_offsets_is_reported() -> None:
+def test_transaction_that_lowers_committed_offsets_is_reported() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 10, 1: 10, 2: 10})]))
     driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 12, 2: 9})]))
@@ -307,7 +309,8 @@ def test_transaction_that_lowers_offsets_is_reported() -> None:
 
 
 def left_behind(driver: Driver) -> dict[str, Any]:
-    """Writes a COMMIT marker, and returns the keys of all committed offsets by group."""
+    """Writes a COMMIT marker for the open transaction. Returns the keys of all committed offsets by
+    group."""
     check_against_log(driver.shard, driver.config, driver.log, driver.now)
     driver.handle(end("e", committed=True))
     check_shard(driver.shard)
@@ -344,7 +347,7 @@ def test_pending_offsets_of_a_deleted_topic_are_removed() -> None:
 
 
 def test_pending_offsets_of_a_recreated_topic_are_kept() -> None:
-    """The tombstones of the deleted topic are written late, but the pending offsets belong to the
+    """The tombstones for the deleted topic are written late, but the pending offsets are for the
     new topic."""
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))  # log offsets 0 and 1
@@ -377,7 +380,7 @@ def test_offset_and_group_with_a_pending_offset_do_not_expire() -> None:
     assert "g" not in driver.shard.view.groups
 
 
-def test_load_restores_pending_offsets_and_their_group() -> None:
+def test_load_restores_pending_offsets_and_the_group_that_has_them() -> None:
     driver = Driver()
     driver.handle(txn_commit("t", topics=[topic({0: 8})]))
     again = Driver()
@@ -396,8 +399,7 @@ def test_load_restores_pending_offsets_and_their_group() -> None:
 
 
 def test_number_of_pending_offsets_per_transaction_is_bounded() -> None:
-    """The bound exists because the event loop applies all pending offsets of a transaction in one
-    piece of work."""
+    """The event loop applies all pending offsets of a transaction in one piece of work."""
     driver = Driver()
     half = PENDING_MAX // 2
 

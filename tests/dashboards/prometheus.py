@@ -1,4 +1,4 @@
-"""Starts a Prometheus that scrapes brokers every second and loads the project's rules."""
+"""Starts a Prometheus that scrapes brokers every second and loads Muster's rules."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class Prometheus:
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """Returns the result of an instant query. Raises AssertionError when the query fails."""
+        """Returns the result of an instant query. Raises AssertionError if the query fails."""
         answer = self.client.get("/api/v1/query", params={"query": expression}).json()
         assert answer["status"] == "success", answer
         result = answer["data"]["result"]
         return [result] if answer["data"]["resultType"] == "scalar" else result
 
     def firing(self) -> set[tuple[str, str]]:
-        """Returns the alert name and the instance label ("" if absent) of each firing alert."""
+        """Returns alert name and instance label of each firing alert. The label is "" if it is
+        absent."""
         alerts = self.client.get("/api/v1/alerts").json()["data"]["alerts"]
         return {
             (each["labels"]["alertname"], each["labels"].get("instance", ""))
@@ -40,7 +41,6 @@ class Prometheus:
         }
 
     def ready(self) -> bool:
-        """Returns True if Prometheus has scraped a target four times in the last minute."""
         with suppress(httpx.TransportError):
             scrapes = self.client.get(
                 "/api/v1/query", params={"query": "count_over_time(up[1m]) >= 4"}
@@ -53,10 +53,8 @@ class Prometheus:
 def scraping(
     folder: Path, *targets: str, rules: Path = RULES / "rules.yml"
 ) -> Iterator[Prometheus]:
-    """Yields a Prometheus that has scraped ``targets`` (HOST:PORT) at least four times.
-
-    ``folder`` receives its configuration and data.
-    """
+    """Yields a Prometheus after it has scraped ``targets`` (HOST:PORT) at least four times.
+    ``folder`` receives its configuration and data."""
     command = program("prometheus", "prometheus")
     port = free_port()
     (folder / "prometheus.yml").write_text(

@@ -1,4 +1,4 @@
-"""Each alert has a promtool test in which it fires, one in which it does not, and a runbook."""
+"""Each alert has a runbook, and promtool tests in which it fires and does not fire."""
 
 from __future__ import annotations
 
@@ -86,7 +86,6 @@ def test_alert_summary_states_the_duration_of_its_for_clause(name: str) -> None:
 
 
 def commands() -> list[str]:
-    """Returns each `muster` command of the runbooks as ``RUNBOOK: COMMAND``."""
     return [
         f"{path.stem}: {line.strip()}"
         for path in sorted(RUNBOOKS.iterdir())

@@ -1,7 +1,7 @@
 """The dashboard files are up to date, and every panel shows data.
 
-A real Prometheus scrapes a broker on which clients cause all events that the panels show. Each
-query of each panel must return data.
+Clients cause all events that the panels show. A real Prometheus scrapes the broker, and each query
+of each panel must return data.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def test_panels_of_a_dashboard_do_not_overlap_and_have_unique_ids(dashboard: Das
 
 
 class Busy(threading.Thread):
-    """A client that produces, fetches, rejoins a group, and sends accepted and rejected commits."""
+    """A client that produces, fetches, rejoins a group, and sends commits that are accepted or
+    rejected."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -94,7 +95,8 @@ class Busy(threading.Thread):
             self.failure = failure
 
     def round(self, wire: Wire, offset: int) -> None:
-        """Produces two records, fetches, and commits; every 20th round starts a new generation."""
+        """Produces two records, fetches, and commits. Every 20th round starts a new generation of
+        the group."""
         data = {"name": "orders", "partition_data": [{"index": 0, "records": batch(b"a", b"b")}]}
         wire.call("Produce", 9, {"acks": -1, "timeout_ms": 5000, "topic_data": [data]})
         read = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000}
@@ -110,7 +112,7 @@ class Busy(threading.Thread):
         self.commit(wire, "rewinder", 5 if offset % 2 else 3)
 
     def joined(self, wire: Wire) -> tuple[str, int]:
-        """Rejoins the group team as its only member; returns the member id and the generation."""
+        """Rejoins the group team as its only member. Returns the member id and the generation."""
         if getattr(self, "member", None) is not None:
             wire.call("LeaveGroup", 2, {"group_id": "team", "member_id": self.member[0]})
         answer = wire.call(
@@ -138,7 +140,7 @@ class Busy(threading.Thread):
     def commit(
         wire: Wire, group_id: str, offset: int, member_id: str = "", generation: int = -1
     ) -> None:
-        """Commits an offset and ignores the result."""
+        """Commits an offset and ignores the error code."""
         row = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
         wire.call(
             "OffsetCommit",
@@ -153,7 +155,8 @@ class Busy(threading.Thread):
 
 
 def release_records(bootstrap: str) -> None:
-    """Releases records of a share group until some were delivered too often."""
+    """Releases records of a share group repeatedly, until some are archived because they were
+    delivered too often."""
     consumer = ShareConsumer(
         {
             "bootstrap.servers": bootstrap,
@@ -217,7 +220,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 @pytest.mark.interop
 def test_every_panel_and_rule_returns_data_on_a_busy_broker(prometheus: Prometheus) -> None:
-    """A single test runs all queries, so that only one pytest worker starts a Prometheus."""
+    """All queries are in one test, so that only one pytest worker starts a Prometheus."""
     wanted = (*panel_queries(), *rule_queries())
     missing = [each for each in wanted if not (needs_cluster(each) or is_of_the_pipeline(each))]
     assert len(missing) > 70
@@ -236,7 +239,7 @@ def test_every_panel_and_rule_about_a_cluster_returns_data(tmp_path: Path) -> No
 
 @pytest.mark.interop
 def test_every_panel_and_rule_about_the_pipeline_returns_data(tmp_path: Path) -> None:
-    """promtool accepts the textfile, and Prometheus scrapes it from an HTTP server."""
+    """promtool checks the textfile, and Prometheus scrapes it from an HTTP server."""
     file = textfile(tmp_path)
     checked = subprocess.run(
         [program("promtool", "prometheus"), "check", "metrics"],
@@ -255,7 +258,8 @@ def test_every_panel_and_rule_about_the_pipeline_returns_data(tmp_path: Path) ->
 
 
 def textfile(folder: Path) -> Path:
-    """Writes a textfile of the pipeline with one group per verdict, as of a day ago; returns it."""
+    """Writes a textfile of the pipeline as of one day ago, with one group for each verdict. Returns
+    its path."""
     engine = DuckEngine(str(folder))
     verdicts = ("falling behind", "stopped", "nobody runs it", "out of range", "catching up")
     rows = [
@@ -273,7 +277,7 @@ def textfile(folder: Path) -> Path:
 
 @contextmanager
 def exposed(file: Path) -> Iterator[str]:
-    """Yields the HOST:PORT of an HTTP server that returns the content of ``file``."""
+    """Yields HOST:PORT of an HTTP server that returns the content of ``file``."""
 
     class Metrics(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -283,7 +287,7 @@ def exposed(file: Path) -> Iterator[str]:
             self.wfile.write(file.read_bytes())
 
         def log_message(self, *_: object) -> None:
-            """Discards the access log."""
+            """Does nothing, so that requests are not logged."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
     serving = threading.Thread(target=server.serve_forever)
@@ -297,7 +301,7 @@ def exposed(file: Path) -> Iterator[str]:
 
 
 def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
-    """Returns the queries that still return no data after 60 s."""
+    """Waits up to 60 s for data, and returns the queries that return no data."""
     missing = list(wanted)
 
     def nothing_is_missing() -> bool:
@@ -310,18 +314,16 @@ def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
 
 
 def needs_cluster(expression: str) -> bool:
-    """Returns True if a query reads a metric that only brokers in a cluster have."""
     names = re.findall(r"\b(muster_\w+)", expression)
     return any(name.removesuffix("_bucket") in ONLY_IN_A_CLUSTER for name in names)
 
 
 def is_of_the_pipeline(expression: str) -> bool:
-    """Returns True if a query reads a metric that the pipeline writes."""
     return "muster_pipeline_" in expression
 
 
 def panel_queries() -> Iterator[str]:
-    """Yields each query of each panel, with values in place of the dashboard's variables."""
+    """Yields each query of each panel. Values replace the variables of the dashboard."""
     for dashboard in DASHBOARDS:
         for panel in (panel for row in dashboard.rows for panel in row):
             for query, _ in panel.queries:
@@ -333,7 +335,7 @@ def panel_queries() -> Iterator[str]:
 
 
 def rule_queries() -> set[str]:
-    """Returns the names of all recording rules and of all metrics that a rule reads."""
+    """Returns the names of all recording rules, and of all metrics that a rule reads."""
     text = (RULES / "rules.yml").read_text()
     names = set(re.findall(r"record: (\S+)", text))
     for expression in re.findall(r"expr: (?:>-\n\s+)?(.+)", text):

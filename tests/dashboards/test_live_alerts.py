@@ -1,7 +1,5 @@
-"""Cluster alerts in a real Prometheus: each alert fires during its fault and clears afterwards.
-
-The rules are those of the project, with shorter durations.
-"""
+"""Alerts about a cluster in a real Prometheus: each alert fires during its fault and clears
+afterwards. The rules are Muster's rules with shorter durations."""
 
 from __future__ import annotations
 
@@ -38,19 +36,17 @@ BROKER = 4
 
 
 class Alerts:
-    """The firing alerts of a Prometheus, as broker ids per alert name."""
+    """The firing alerts of a Prometheus."""
 
     def __init__(self, prometheus: Prometheus, cluster: ZooKeeperCluster) -> None:
         self._prometheus = prometheus
         self._brokers = {address: broker for broker, address in cluster.http.items()}
 
     def of(self, name: str) -> set[int]:
-        """Returns the ids of the brokers on which the alert ``name`` fires."""
         firing = self._prometheus.firing()
         return {self._brokers[where] for alert, where in firing if alert == f"Muster{name}"}
 
     def until_fires(self, name: str, brokers: set[int]) -> None:
-        """Waits until the alert fires on exactly ``brokers``."""
 
         def is_so() -> bool:
             found = self.of(name)
@@ -60,7 +56,6 @@ class Alerts:
         until(f"{name} fires", is_so, WITHIN_S)
 
     def until_clear(self, *names: str) -> None:
-        """Waits until these alerts fire on no broker."""
 
         def are_clear() -> bool:
             found = {name: self.of(name) for name in names}
@@ -101,7 +96,7 @@ NAMES = (
 
 
 def quick_rules(folder: Path) -> Path:
-    """Writes the rules with shorter durations to a file in ``folder``; returns the file."""
+    """Writes a copy of the rules with shorter durations to ``folder`` and returns its path."""
     text = (RULES / "rules.yml").read_text()
     for pattern, instead in SHORTER.items():
         text, count = re.subn(pattern, instead, text)
@@ -115,7 +110,6 @@ def quick_rules(folder: Path) -> Path:
 
 
 def created(cluster: ZooKeeperCluster, topic: str, replicas: list[int], **configs: str) -> None:
-    """Creates a topic of one partition and waits until its replicas are in sync."""
     placed = [{"partition_index": 0, "broker_ids": replicas}]
     counts = {"num_partitions": -1, "replication_factor": -1}
     settings = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
@@ -127,14 +121,14 @@ def created(cluster: ZooKeeperCluster, topic: str, replicas: list[int], **config
 
 
 def isr(cluster: ZooKeeperCluster, topic: str) -> list[int]:
-    """Returns the in-sync replicas of the topic's only partition."""
     state = cluster.state(topic, 0)
     return [] if state is None else sorted(state["isr"])
 
 
 @contextmanager
 def leading_uncleanly(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Causes an unclean election: broker 2 becomes leader after in-sync broker 3 was killed."""
+    """Causes an unclean election. Broker 3, the only in-sync replica, is killed, and broker 2
+    becomes the leader."""
     created(cluster, "risky", [3, 2], unclean_leader_election_enable="true")
     cluster.stop(2)
     until("3 is alone in sync", lambda: isr(cluster, "risky") == [3], WITHIN_S)
@@ -148,7 +142,6 @@ def leading_uncleanly(cluster: ZooKeeperCluster) -> Iterator[None]:
 
 
 def throttled(cluster: ZooKeeperCluster, broker: int, bytes_a_second: int) -> None:
-    """Sets follower.replication.throttled.rate of a broker."""
     rate = {"name": "follower.replication.throttled.rate", "value": str(bytes_a_second)}
     changes = [{**rate, "config_operation": 0}]
     resource = {"resource_type": BROKER, "resource_name": str(broker), "configs": changes}
@@ -159,7 +152,8 @@ def throttled(cluster: ZooKeeperCluster, broker: int, bytes_a_second: int) -> No
 
 @contextmanager
 def falling_behind(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Makes broker 3 fall behind: it replicates 1 kB/s, and broker 1 receives 10 kB/s."""
+    """Lets broker 3 fall behind: the leader receives 10 kB/s, and broker 3 may replicate only 1
+    kB/s."""
     created(cluster, "slow", [1, 3], follower_replication_throttled_replicas="*")
     throttled(cluster, 3, 1000)
     cluster.stop(3)
@@ -178,7 +172,7 @@ def falling_behind(cluster: ZooKeeperCluster) -> Iterator[None]:
 
 
 def write(cluster: ZooKeeperCluster, done: threading.Event) -> None:
-    """Produces at most 10 kB/s until ``done`` is set."""
+    """Produces up to 10 kB/s until ``done`` is set."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     while not done.wait(0.1):
         producer.produce("slow", bytes(1000))
@@ -187,7 +181,7 @@ def write(cluster: ZooKeeperCluster, done: threading.Event) -> None:
 
 @contextmanager
 def standing_still(cluster: ZooKeeperCluster, broker: int) -> Iterator[None]:
-    """Pauses the broker's process for less time than its ZooKeeper session timeout."""
+    """Suspends the process of the broker for less than its ZooKeeper session timeout."""
     cluster.pause(broker)
     try:
         yield
@@ -197,7 +191,8 @@ def standing_still(cluster: ZooKeeperCluster, broker: int) -> Iterator[None]:
 
 @contextmanager
 def nobody_elected(cluster: ZooKeeperCluster) -> Iterator[None]:
-    """Replaces `/controller` in ZooKeeper, so that no broker is the controller."""
+    """Replaces `/controller` in ZooKeeper by a broker that does not exist, so that the cluster has
+    no controller."""
     nodes, path = cluster.nodes, "/controller"
     other = json.dumps({"version": 1, "brokerid": 9, "timestamp": "1"}).encode()
     change = nodes.transaction()

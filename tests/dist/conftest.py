@@ -1,9 +1,7 @@
-"""Fixtures: the output of `make dist`, and environments in which it is installed. All pytest
-workers share them.
-
-The packages that Muster needs are hard links to the installed packages: an environment has exactly
-the packages that the wheel requires, and needs no network.
-"""
+"""Fixtures with the output of `make dist`, and with environments in which this output is installed.
+All pytest workers share the fixtures. An environment has exactly the packages that the wheel
+requires. The packages are hard links to packages that are already installed, so that no network is
+needed."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ from tools import installed
 
 UV = Path(sys.executable).parent / "uv"
 CLASHING = ("broker", "cli", "log", "offsets", "pipeline", "protocol")
-"""Names that modules of other projects probably have."""
+"""Module names that other projects probably use. Muster's packages have the same names."""
 
 
 def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Returns the folder with this name; the first test process that needs the folder creates it.
-    """
+    """Returns the folder ``name``. The first test process that calls this function creates the
+    folder with ``make``."""
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -41,24 +39,23 @@ def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that is shared only by the processes of this test run."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 MAKE_S_MAX = 240
-"""The maximum duration of `make dist` on a busy machine, in seconds; it takes a few seconds on an
-idle one."""
+"""The maximum duration of `make dist` in seconds, for a busy machine. An idle machine takes a few
+seconds."""
 
 
 NO_BUILDAH = {"PATH": "/nowhere"}
-"""An environment that hides buildah: without buildah `make dist` does not build the image, which no
-test here needs."""
+"""Environment variables that hide buildah. Without buildah, `make dist` does not build the
+container image, which these tests do not need."""
 
 
 @pytest.fixture(scope="session")
 def dist(shared: Path) -> Path:
-    """The output of `make dist`, without the container image."""
+    """Returns the output folder of `make dist`. It contains no container image."""
 
     def make(folder: Path) -> None:
         command = [sys.executable, "tools/make_dist.py", str(folder)]
@@ -76,7 +73,7 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def project(shared: Path) -> Path:
-    """Another project, whose modules have the names of Muster's packages."""
+    """Returns the folder of another project, whose modules have the names of Muster's packages."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
@@ -88,24 +85,24 @@ def project(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def clean(shared: Path, wheel: Path, project: Path) -> Environment:
-    """An environment after `pip install dist/musterd-*.whl pytest confluent-kafka`. The other
-    project's modules are importable in it."""
+    """Returns an environment after `pip install dist/musterd-*.whl pytest confluent-kafka`. It can
+    also import the modules of the other project."""
     wanted = ("musterd", "pytest", "confluent-kafka")
     return Environment(_installed(shared, "clean", wheel, wanted), project)
 
 
 @pytest.fixture(scope="session")
 def with_pipeline(shared: Path, wheel: Path, project: Path) -> Environment:
-    """An environment after `pip install 'dist/musterd-*.whl[pipeline]'`. The other project's
-    modules are importable in it."""
+    """Returns an environment after `pip install 'dist/musterd-*.whl[pipeline]'`. It can also import
+    the modules of the other project."""
     wanted = ("musterd[pipeline]",)
     return Environment(_installed(shared, "with-pipeline", wheel, wanted), project)
 
 
 @pytest.fixture(scope="session")
 def of_git(shared: Path, project: Path) -> Environment:
-    """Returns an environment after `pip install git+URL`, with the URL of a clone of this checkout.
-    """
+    """Returns an environment after `pip install git+URL`. The URL is that of a clone of this
+    checkout."""
 
     def make(folder: Path) -> None:
         clone = ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(folder)]
@@ -117,8 +114,8 @@ def of_git(shared: Path, project: Path) -> Environment:
 
 
 def _installed(shared: Path, name: str, source: Path | str, wanted: tuple[str, ...]) -> Path:
-    """Makes an environment with the packages ``wanted`` and with Muster installed from a wheel or a
-    git URL."""
+    """Returns an environment with the packages ``wanted`` and with Muster, installed from a wheel
+    or a git URL."""
     # `once` renames its folder, but an environment contains its own path.
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
@@ -154,6 +151,6 @@ def _install(folder: Path, source: Path | str, wanted: tuple[str, ...]) -> None:
 
 
 def uv(words: list[str]) -> None:
-    """Runs uv; raises AssertionError with its output when uv fails."""
+    """Runs uv. Raises AssertionError with the output of uv if it fails."""
     done = subprocess.run([UV, *words], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""An environment in which Muster is installed, and checks that Muster works."""
+"""An environment in which Muster is installed, and a check that this Muster works."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ WAYS = {
     "-P": ["python", "-P", "-m", "musterd"],
     "-I": ["python", "-I", "-m", "musterd"],
 }
-"""The command lines that start Muster."""
+"""The command lines with which a user can start Muster."""
 KEYS = 5
 
 
 @dataclass
 class Environment:
-    """A folder of programs, which run in the project's folder; PYTHONPATH contains that folder too.
-    """
+    """A virtual environment whose programs run in the folder of another project. PYTHONPATH
+    contains this folder."""
 
     folder: Path
     project: Path
 
     def line(self, words: list[str], **variables: str) -> list[str]:
-        """Returns the command line that runs a program of the environment in the other project's
-        folder."""
+        """Returns the command line that runs a program of the environment in the folder of the
+        other project."""
         told = {"PYTHONPATH": str(self.project), **variables}
         return [
             "env", "-C", str(self.project), *(f"{name}={told[name]}" for name in told),
@@ -41,12 +41,11 @@ class Environment:
         ]  # fmt: skip
 
     def run(self, *words: str, within_s: float = 60, **variables: str) -> str:
-        """Returns the standard output of a program, which must exit with code 0."""
+        """Runs a program, checks that its exit code is 0, and returns its standard output."""
         return run(self.line([*words], **variables), within_s)
 
 
 def run(command: list[str], within_s: float = 60) -> str:
-    """Returns the standard output of a command, which must exit with code 0."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=within_s,
         env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
@@ -56,8 +55,8 @@ def run(command: list[str], within_s: float = 60) -> str:
 
 
 def serves_and_cleans(command: list[str], data: Path) -> None:
-    """Starts a broker with this command. Checks that the broker serves clients, commands and a
-    browser, and that its child process cleans logs."""
+    """Starts a broker with ``command``. Checks that it serves clients, commands and a browser, and
+    that its child process cleans logs."""
     http = f"127.0.0.1:{free_port()}"
     broker = Broker(data, {"log.cleaner.backoff.ms": "50"}, http)
     broker.command = command

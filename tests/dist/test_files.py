@@ -1,4 +1,4 @@
-"""Tests of the files in the wheel and the sdist, and of reproducible builds."""
+"""The files in the wheel and in the sdist, and reproducible builds."""
 
 from __future__ import annotations
 
@@ -27,20 +27,19 @@ BUILD_WHEEL = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]
 
 
 def sources(name: str) -> set[str]:
-    """Returns the Python files of a package in the source tree."""
     found = (path.relative_to(CHECKOUT) for path in (CHECKOUT / name).rglob("*.py"))
     return {str(path) for path in found}
 
 
 def data_files() -> set[str]:
-    """Returns the files that the broker serves over HTTP."""
+    """Returns the files in the source tree that the broker serves over HTTP."""
     web = CHECKOUT / "broker" / "web"
     kinds = ("page/*", "runbooks/*.md", "openapi.json")
     return {str(path.relative_to(CHECKOUT)) for kind in kinds for path in web.glob(kind)}
 
 
 def c_files() -> set[str]:
-    """Returns the source of the compiled codecs."""
+    """Returns the source files of the compiled codecs."""
     return {f"protocol/c/{path.name}" for path in (CHECKOUT / "protocol" / "c").glob("*.[ch]")}
 
 

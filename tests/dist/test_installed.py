@@ -1,4 +1,5 @@
-"""The wheel in a clean environment, used by a project with modules named like Muster's packages."""
+"""The wheel in a clean environment, used by a project whose modules have the names of Muster's
+packages."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def test_project_that_imports_musterd_keeps_its_own_modules(clean: Environment) 
 
 
 def cpu_s(environment: Environment, folder: Path, outcome: str) -> float:
-    """Returns the seconds of CPU time in which pytest runs the tests in ``folder``."""
+    """Runs pytest in ``folder``, checks its ``outcome``, and returns its CPU time in seconds."""
     before = getrusage(RUSAGE_CHILDREN)
     said = environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder))
     after = getrusage(RUSAGE_CHILDREN)
@@ -62,8 +63,8 @@ def cpu_s(environment: Environment, folder: Path, outcome: str) -> float:
 
 @pytest.mark.smoke
 def test_readme_example_takes_less_than_three_seconds(clean: Environment, tmp_path: Path) -> None:
-    """The test measures CPU time, including the start, and uses the smaller value of two runs,
-    because other programs can evict the caches."""
+    """The limit is for CPU time, including the start. The smaller of two runs counts, because other
+    programs can evict the caches."""
     (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     assert len(text.splitlines()) <= 20
     (tmp_path / "test_readme.py").write_text(text)
@@ -72,10 +73,10 @@ def test_readme_example_takes_less_than_three_seconds(clean: Environment, tmp_pa
     assert min(cpu_s(clean, tmp_path, "2 passed"), cpu_s(clean, tmp_path, "2 passed")) < 3
 
 
-def test_test_that_kills_a_leader_takes_less_than_four_seconds(
+def test_documented_test_that_kills_a_leader_takes_less_than_four_seconds(
     clean: Environment, tmp_path: Path
 ) -> None:
-    """The test measures CPU time as the test of the README's example does."""
+    """The limit is for CPU time, including the start. The smaller of two runs counts."""
     page = (CHECKOUT / "docs" / "test" / "clusters.md").read_text()
     text = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     assert "muster_cluster.kill(leader)" in text
@@ -106,7 +107,8 @@ def test_pipeline_job_on_spark_commits_offsets(with_pipeline: Environment, tmp_p
 
 
 def offsets_committed_by(environment: Environment, folder: Path, engine: str) -> list[int]:
-    """Returns the committed offsets in the table that a job writes from a small history."""
+    """Runs a pipeline job on a small history, and returns the committed offsets in the table that
+    the job writes."""
     history, out = small_history(folder / "history"), folder / "out"
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out)]
     environment.run("muster", *words, "--engine", engine, within_s=600)

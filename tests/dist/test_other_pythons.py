@@ -1,5 +1,5 @@
-"""Tests of the wheel on other Python versions, with packages from the registry. `make soak` runs
-them, because they need a network."""
+"""The wheel on other Python versions, with packages from the registry. Only `make soak` runs these
+tests, because they need a network."""
 
 from __future__ import annotations
 

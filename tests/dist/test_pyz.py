@@ -1,4 +1,4 @@
-"""Tests of `muster.pyz`: one file that needs Python and no installed packages."""
+"""`muster.pyz`: one file that needs Python but no installed packages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.interop
 
 SAID = f"muster {__version__}\n"
 BASE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-"""The Python interpreter from which the environments are made; no packages are installed in it."""
+"""The Python interpreter that creates the environments. It has no installed packages."""
 
 
 @pytest.fixture
 def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
-    """Returns a function that makes the command line of a muster.pyz whose cache only this test
-    uses."""
+    """Returns a function that returns the command line of muster.pyz. The cache of this muster.pyz
+    is used only by this test."""
 
     def line(
         *flags: str, archive: Path = dist / "muster.pyz", packages: Path = project
@@ -40,7 +40,8 @@ def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 
 def unpacked(tmp_path: Path) -> Path:
-    """Returns the unpacked folder; the cache contains only this folder and a lock file."""
+    """Returns the folder into which muster.pyz was unpacked. Checks that the cache contains only
+    this folder and a lock file."""
     lock, folder = sorted((tmp_path / "cache" / "muster").iterdir(), key=Path.is_dir)
     assert lock.name == f"{folder.name}.lock"
     return folder

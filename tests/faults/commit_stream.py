@@ -1,8 +1,8 @@
 """A connection that pipelines commits until its broker dies, and records the outcome of each
 commit.
 
-Commits are numbered. A commit stores its number as the offset of all partitions of its topic and
-repeats it in the metadata, so that each offset that is read back identifies its request.
+A commit stores its number as the offset of all partitions of its topic, and also in the metadata.
+An offset that is read later therefore identifies the request that committed it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _CHUNK_FRAMES = 32
 
 @dataclass
 class History:
-    """The commits of one group that were sent and acknowledged in all rounds."""
+    """The commits of one group, over all lives of the broker: how many were sent and how many were
+    acknowledged."""
 
     topic: str
     partitions: int
@@ -39,7 +40,8 @@ class History:
 
 
 class CommitStream:
-    """Commits of one group on one connection, with at most `depth` unanswered requests."""
+    """Commits of one group on one connection, with at most ``depth`` requests without a
+    response."""
 
     def __init__(self, port: int, group: str, history: History, version: int, depth: int) -> None:
         self.history = history
@@ -98,7 +100,7 @@ class CommitStream:
         return bytes(made)
 
     def write(self) -> None:
-        """Sends as many bytes as the window and the socket accept."""
+        """Sends as many bytes as the limit of unanswered requests and the socket allow."""
         while True:
             if not self._pending:
                 room = min(self.depth - (len(self.numbers) - self.answers), _CHUNK_FRAMES)
@@ -115,11 +117,12 @@ class CommitStream:
                 self.history.sent = self.numbers[whole - 1]
 
     def _whole(self, position: int) -> int:
-        """Returns the number of requests that end at or before a byte position of the stream."""
+        """Returns the number of requests whose last byte is before a position of the byte
+        stream."""
         return bisect.bisect_right(self.ends, position)
 
     def read(self) -> None:
-        """Processes the received responses, each of which must acknowledge the next request."""
+        """Reads responses. Checks that each response acknowledges the next request."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while data := self.socket.recv(1 << 16):
                 for each in self._framer.feed(data):
@@ -134,11 +137,10 @@ class CommitStream:
         self.answers += 1
 
     def arrived(self, queues: dict[tuple[int, int], tuple[int, int]]) -> int:
-        """Returns a lower bound for the number of complete requests that the broker's process has
-        read.
+        """Returns how many complete requests the broker's process has read, as a lower bound.
 
-        The bound is the number of written bytes minus the bytes in the kernel's buffers of both
-        sockets.
+        The bound comes from the number of written bytes, minus the bytes in the kernel's buffers of
+        both sockets.
         """
         mine, its = self.ports
         unsent, _ = queues[mine, its]
@@ -151,7 +153,8 @@ def _metadata(number: int) -> str:
 
 
 def number_of(metadata: str) -> int:
-    """Returns the commit number in `metadata`; -1 if no stream has sent this text."""
+    """Returns the commit number in ``metadata``, or -1 if the text is not that of a
+    `CommitStream`."""
     found = re.fullmatch(r"commit-(\d{12})", metadata)
     return int(found[1]) if found else -1
 
@@ -168,8 +171,8 @@ def stand_still(pid: int, within_s: float = 5.0) -> None:
 
 
 def queued_bytes() -> dict[tuple[int, int], tuple[int, int]]:
-    """Returns the unacknowledged and the unread bytes of each TCP socket, by (local port, remote
-    port)."""
+    """Returns the unacknowledged and the unread bytes of each TCP socket, by local port and remote
+    port."""
     queues = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:

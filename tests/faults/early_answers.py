@@ -1,7 +1,5 @@
-"""Muster with a planted fault: it writes to the offsets topic shortly after it responds.
-
-This module replaces `cli.main`. The campaign must detect the commits that `kill -9` then loses.
-"""
+"""A Muster with a planted fault: it replies to a commit shortly before it writes the commit. This
+module replaces `cli.main`. The tests with `kill -9` must detect the lost commits."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The most expensive requests of 1 MB that the schema of an API allows, generated from the schema.
+"""The most expensive requests of 1 MB that an API allows, generated from the schema of the API.
 
-For each array of a request, at any depth, some requests have as many elements as fit into 1 MB, and
-other requests have as many elements as the API's budget allows: empty elements, distinct elements,
-existing names, and a few elements with the longest text. Other requests have many tagged fields,
-and some Produce batches decompress to large sizes.
+For each array at any depth, there are requests with as many elements as fit into 1 MB, and requests
+with as many elements as the API's budget allows. The elements are empty, distinct, have existing
+names, or have the longest text. Other requests have many tagged fields. Some Produce batches
+decompress to large sizes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ BYTES = 1_000_000
 TOPICS = [f"topic-{number}" for number in range(30)]
 GROUPS = [f"group-{number}" for number in range(200)]
 OF_GROUPS = {"groups", "groups_names", "coordinator_keys"}
-"""The arrays whose strings are group names instead of topic names."""
+"""Arrays whose strings are names of groups. In other arrays, the strings are names of topics."""
 PAYER = "payer"
 WITHIN_BUDGET = "empty within the budget"
 LONG = 32_000
-"""The number of characters of a long string; the protocol's maximum is 32,767."""
+"""The number of characters of a long string. The maximum of the protocol is 32,767."""
 
 HINTS: dict[str, dict[str, Any]] = {
     # Values with which the broker does the most work for a request, by API. The known transactional
@@ -59,7 +59,7 @@ HINTS: dict[str, dict[str, Any]] = {
     "Produce": {"acks": -1, "timeout_ms": 1_000},
 }
 DELETES = ("DeleteTopics", "DeleteGroups", "DeleteRecords", "OffsetDelete")
-"""APIs that are tested last, because they delete the objects that the others need."""
+"""APIs that are tested last, because they delete objects that the tests of other APIs need."""
 
 
 class Expensive(NamedTuple):
@@ -74,7 +74,7 @@ class Expensive(NamedTuple):
 def requests(
     api: Api, version: int, budget: int | None, thorough: bool = True
 ) -> Iterator[Expensive]:
-    """Yields the expensive requests of an API in one version; ``thorough`` adds rare shapes."""
+    """Yields the expensive requests of an API in one version. If ``thorough``, adds rare shapes."""
     for shape, value in _values(api, version, budget, thorough):
         yield Expensive(api.name, version, shape, api.encode_request(version, value))
     if thorough and api.is_flexible(version):
@@ -108,8 +108,8 @@ def _values(
 def _many(
     api: Api, version: int, path: tuple[str, ...], texts: str, most: int | None, hints: Any
 ) -> dict[str, Any]:
-    """Returns a request whose array at ``path`` is as full as permitted; each enclosing array has
-    one entry."""
+    """Returns a request whose array at ``path`` is as long as ``most`` or 1 MB allow. Each
+    enclosing array has one entry."""
     array = api.message(version, is_request=True).array(*path)
     element = _element_at(api, path)
     room = BYTES - 100
@@ -135,7 +135,7 @@ def _many(
 
 
 def _is_array(api: Api, path: Sequence[str]) -> bool:
-    """Returns whether the field at ``path`` is an array, and not a struct."""
+    """Returns True if the field at ``path`` is an array, and False if it is a struct."""
     outer = _element_at(api, path[:-1])
     assert isinstance(outer, Struct)
     return any(isinstance(each.type, Array) for each in outer.fields if each.name == path[-1])
@@ -173,8 +173,8 @@ def _element(element: Type, version: int, hints: Any, text: str, number: int = 0
 def _filled(
     fields: Sequence[Field], version: int, hints: Any, text: str, number: int = 0
 ) -> dict[str, Any]:
-    """Returns a struct with ``text`` in its strings, ``number`` in its indexes, and one entry per
-    array."""
+    """Returns a struct with ``text`` as the value of each string and ``number`` as the value of
+    each index. Each array has at most one entry."""
     value: dict[str, Any] = {}
     for field in fields:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -197,7 +197,7 @@ def _filled(
 
 
 def _tags(api: Api, version: int) -> bytes:
-    """Returns a request with as many empty unknown tagged fields as fit into 1 MB."""
+    """Returns a request with as many empty unknown tagged fields as 1 MB allows."""
     body = api.encode_request(version, _filled(api.request, version, HINTS.get(api.name, {}), ""))
     count = (BYTES - len(body)) // 4
     tags = b"".join(varint(1000 + tag) + b"\0" for tag in range(count))
@@ -205,8 +205,8 @@ def _tags(api: Api, version: int) -> bytes:
 
 
 def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields batches that decompress to a thousand times their size, and batches of many
-    records."""
+    """Yields Produce requests: batches that decompress to a thousand times their size, and batches
+    of many records."""
     if version < 3:
         return
     codecs = {1: "gzip", 4: "zstd"} if version >= 7 else {1: "gzip"}
@@ -223,8 +223,8 @@ def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[s
 
 
 def campaign(wide: bool) -> Iterator[Expensive]:
-    """Yields the requests of each served API in its oldest and newest version; in all versions if
-    ``wide``."""
+    """Yields the expensive requests of each served API in its oldest and newest version. If
+    ``wide``, in all versions."""
     rows = sorted(SERVED.values(), key=lambda row: (row.api.name in DELETES, row.api.key))
     for row in rows:
         newest, oldest = row.max_version, row.min_version
@@ -233,8 +233,8 @@ def campaign(wide: bool) -> Iterator[Expensive]:
 
 
 def within_budgets() -> Iterator[Expensive]:
-    """Yields requests with as many array entries as the API's budget allows, for each API that does
-    not delete."""
+    """Yields requests with as many array entries as the API's budget allows. APIs that delete are
+    omitted."""
     for row in SERVED.values():
         if row.api.name not in DELETES:
             for version in {row.min_version, row.max_version}:

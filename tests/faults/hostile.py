@@ -1,4 +1,4 @@
-"""Requests with false lengths and counts, and functions that check their effect on a broker."""
+"""Requests with false lengths and counts, and checks of their effect on a broker."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ API = json.loads((Path(__file__).parents[1] / "data" / "schema" / "api.json").re
 BY_KEY = {
     entry["key"]: entry for entry in sorted(API.values(), key=lambda entry: len(entry["versions"]))
 }
-"""The API of each key. A renamed API has an entry per name; the entry with the newer name has more
-versions."""
+"""The API of each API key. A renamed API has an entry in the schemas for each name; the one with
+more versions is used."""
 _FIXED = {
     "BOOLEAN": 1,
     "INT8": 1,
@@ -34,12 +34,12 @@ _FIXED = {
 INT32_MAX = 2**31 - 1
 LIE = struct.pack(">i", INT32_MAX)
 LONG_LIE = b"\x80\x80\x80\x80\x08"
-"""2^31 as an unsigned varint, which encodes the compact length 2^31-1."""
+"""The varint 2^31. It encodes the compact length 2^31 - 1."""
 
 
 class _Writer:
-    """Writes the smallest body of a layout, with one element per array; the length or count with
-    number ``lie`` is false."""
+    """Writes the smallest body of a request schema, with one element per array. ``lie`` is the
+    index of the length or count that is false, or -1 if all are true."""
 
     def __init__(self, lie: int) -> None:
         self.lie = lie
@@ -84,7 +84,6 @@ class _Writer:
 
 
 def header(key: int, version: int, client_id: str = "hostile") -> bytes:
-    """Returns a request header for this API and version."""
     kind = BY_KEY[key]["versions"][str(version)]["request_header"]
     text = client_id.encode()
     start = struct.pack(">hhih", key, version, 7, len(text)) + text
@@ -92,21 +91,21 @@ def header(key: int, version: int, client_id: str = "hostile") -> bytes:
 
 
 def framed(payload: bytes) -> bytes:
-    """Returns ``payload`` with its length prefix."""
+    """Returns ``payload`` after its length as an int32."""
     return struct.pack(">i", len(payload)) + payload
 
 
 def honest(key: int, version: int) -> bytes:
-    """Returns the body of a small valid request: numbers 0, empty strings, arrays of one
-    element."""
+    """Returns the body of a small valid request. Numbers are 0, strings are empty, and arrays have
+    one element."""
     writer = _Writer(-1)
     writer.fields(BY_KEY[key]["versions"][str(version)]["request"])
     return bytes(writer.out)
 
 
 def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
-    """Yields (false field, body) for each array, tag section, string and byte string of a
-    request."""
+    """Yields request bodies in which one length or count is false, each after the kind of the false
+    field."""
     layout = BY_KEY[key]["versions"][str(version)]["request"]
     count = _Writer(-1)
     count.fields(layout)
@@ -117,13 +116,12 @@ def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
 
 
 def connect(broker: Broker) -> socket.socket:
-    """Returns a plain TCP connection with a timeout."""
     return socket.create_connection(("127.0.0.1", broker.port), timeout=20)
 
 
 def ends(sock: socket.socket) -> bytes:
-    """Shuts down writing, reads until the broker closes the connection, and returns the received
-    bytes."""
+    """Ends the writing side of a connection. Returns all bytes that the broker sends before it
+    closes the connection."""
     said = bytearray()
     try:
         sock.shutdown(socket.SHUT_WR)
@@ -138,8 +136,8 @@ def ends(sock: socket.socket) -> bytes:
 
 
 def send(broker: Broker, data: bytes) -> bytes:
-    """Sends ``data`` on a new connection and returns all bytes that the broker sends before it
-    closes the connection."""
+    """Sends ``data`` on a new connection. Returns all bytes that the broker sends before it closes
+    the connection."""
     sock = connect(broker)
     try:
         sock.sendall(data)
@@ -150,7 +148,6 @@ def send(broker: Broker, data: bytes) -> bytes:
 
 
 def closed_without_a_word(sock: socket.socket) -> bool:
-    """Returns True if the broker closes the connection without a response."""
     try:
         return sock.recv(1) == b""
     except ConnectionResetError:
@@ -168,7 +165,6 @@ def served(broker: Broker) -> dict[int, range]:
 
 
 def resident_bytes(broker: Broker) -> int:
-    """Returns the resident memory of the broker's process in bytes."""
     for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -176,10 +172,10 @@ def resident_bytes(broker: Broker) -> int:
 
 
 class Bystander:
-    """Another client that sends requests continuously.
+    """A well-behaved client that sends requests continuously while a test sends hostile bytes.
 
-    `longest_s` is its longest wait for a response, excluding the time that client and broker waited
-    for a CPU core.
+    ``longest_s`` is its longest wait for a response in seconds. Waits of client and broker for a
+    CPU core do not count.
     """
 
     def __init__(self, broker: Broker) -> None:

@@ -1,6 +1,6 @@
 """A proxy that kills its broker between a request and its response.
 
-Clients see the proxy's address as the address of the broker (``advertised.listeners``). The proxy
+Clients use the address of the proxy as that of the broker (``advertised.listeners``). The proxy
 waits for a request of the chosen API, forwards it, drops all later responses, and kills the broker
 a moment later. Clients cannot know how much of the request the broker has processed.
 """
@@ -21,7 +21,7 @@ MAX_FRAME_BYTES = 8 << 20
 
 
 class KillingProxy:
-    """Listens on its own port and forwards to `broker` after the broker has started."""
+    """Listens on a port of its own. Forwards bytes to `broker` while the broker runs."""
 
     def __init__(self) -> None:
         self.broker: Broker | None = None
@@ -32,7 +32,7 @@ class KillingProxy:
         self._awaited: int | None = None
         self._met = threading.Event()
         self._silent = False
-        """True if responses are dropped and new connections are rejected."""
+        """If true, responses are dropped and new connections are rejected."""
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -48,12 +48,12 @@ class KillingProxy:
         self._hang_up()
 
     def cut(self) -> None:
-        """Closes all connections; clients may reconnect."""
+        """Closes all connections. Clients may connect again."""
         self._hang_up()
 
     def kill_in(self, api_key: int, delay_s: float, patience_s: float) -> None:
-        """Kills the broker ``delay_s`` after the next request of ``api_key``; if no such request
-        arrives within ``patience_s``, kills the broker then."""
+        """Waits up to ``patience_s`` for a request of ``api_key``, and then kills the broker. After
+        such a request, the kill comes ``delay_s`` later."""
         assert self.broker is not None
         with self._lock:
             self._awaited = api_key
@@ -66,7 +66,7 @@ class KillingProxy:
         self._hang_up()
 
     def start_again(self) -> None:
-        """Restarts the killed broker and forwards connections to it again."""
+        """Restarts the killed broker and forwards connections again."""
         assert self.broker is not None
         self.broker.start()
         self._met.clear()

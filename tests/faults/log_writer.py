@@ -2,9 +2,9 @@
 killed.
 
 For each line on standard input (data directory, report file, seed) the process forks a child that
-works on the logs, and prints the child's process id; when the child is dead, it prints `dead`. A
-failing child writes its traceback to a file with the suffix `.failed`. The content of a record
-depends only on its topic and offset, so that a reader can compute it.
+works on the logs, and prints the child's process id. When the child is dead, the process prints
+`dead`. A failing child writes its traceback to a file with the suffix `.failed`. The content of a
+record depends only on its topic and offset, so that a reader can compute it.
 
 The child reports one event per line: `append TOPIC END` after the log end offset is acknowledged,
 `start TOPIC OFFSET` after the log start offset is acknowledged, `delete TOPIC OFFSET` before it
@@ -50,7 +50,6 @@ TOPICS = [
 
 
 def record(topic: str, offset: int) -> Record:
-    """Returns the record at an offset of a topic."""
     mark = zlib.crc32(f"{topic} {offset}".encode())
     value = b"%d " % mark * (mark % 9)
     return Record(offset, BASE_MS + offset, b"key-%d" % (offset % KEYS), value or None)
@@ -64,7 +63,7 @@ def opened(directory: str) -> LogManager:
 
 
 class Writer:
-    """The work of one child."""
+    """The operations of one child process on the logs."""
 
     def __init__(self, directory: str, told: str, seed: int) -> None:
         self.directory = directory
@@ -76,7 +75,7 @@ class Writer:
         os.write(self.told, (" ".join(map(str, words)) + "\n").encode())
 
     def run(self) -> None:
-        """Works until the process is killed."""
+        """Runs random operations until the process is killed."""
         works = [
             (self.append, 60), (self.flush, 6), (self.checkpoint, 4), (self.retention, 8),
             (self.delete, 8), (self.roll, 4), (self.clean, 8), (self.restart, 2),

@@ -1,8 +1,6 @@
-"""A Muster that writes no markers for transactional ids that start with "prepared".
-
-This module replaces `cli.main`. A kill then has the effect of a kill between the EndTxn response
-and the markers.
-"""
+"""A Muster that writes no markers for transactional ids that start with "prepared". This module
+replaces `cli.main`. After a kill, the state is as after a kill between the EndTxn response and the
+markers."""
 
 from __future__ import annotations
 

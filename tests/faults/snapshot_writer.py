@@ -1,7 +1,7 @@
 """A process that commits offsets and writes snapshots until it is killed.
 
-The first printed line is JSON: the content of the directory when the process started. Each further
-line contains a group and its acknowledged offset.
+Its first output line is JSON: the content of the directory when the process started. Each later
+line has a group and its acknowledged offset.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUPS = 40
 
 
 class Broker(EdgeBroker):
-    """A broker with one shard that writes snapshots."""
+    """A broker that hosts one shard, which writes snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:

@@ -1,9 +1,9 @@
 """The most expensive requests of 1 MB do not delay other clients.
 
-Each served API receives its most expensive requests (tests/faults/expensive.py), while another
-connection sends heartbeats for a group with a short session and commits offsets. Heartbeats and
-commits must be answered within 50 ms, no session may expire, and the broker's memory must return to
-its previous size.
+Each served API receives its most expensive requests (tests/faults/expensive.py). On another
+connection, a member of a group sends heartbeats and commits. Each heartbeat and commit must be
+answered within 50 ms. The short session of the member must not expire, and the memory of the broker
+must return to its previous size.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from tests.wire import Wire, batch
 pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 1")]
 
 WAIT_S_MAX = 0.05
-"""The longest allowed wait, excluding the time that broker and member waited for a CPU core."""
+"""The longest allowed wait for a response, in seconds. Waits of broker and member for a CPU core do
+not count."""
 ONCE_WAIT_S_MAX = 0.2
-"""The limit for requests that delete, which cannot be repeated."""
+"""The longest allowed wait in seconds during a request that deletes, which cannot be repeated."""
 GROWTH_BYTES_MAX = 40 * 1024 * 1024
-"""The allowed memory growth: the allocator keeps 18 MB on an idle machine; a former leak was 57 MB.
-"""
+"""The allowed growth of the broker's memory. The allocator keeps 18 MB; a former leak was 57 MB."""
 ANSWERED_WITHIN_S = 60.0
 SESSION_MS = 6_000
 TRIES_FOR_S = 20.0
-"""The time for which slow requests are repeated: a busy machine may delay some tries, but not all.
-"""
+"""The time in seconds for which a slow request is repeated, because a busy machine delays some
+tries."""
 SETTINGS = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "10"}
 
 
 class Member:
-    """A member of a group that continuously sends heartbeats and commits, and measures its
+    """A member of a group that sends heartbeats and commits continuously, and measures its
     waits."""
 
     def __init__(self, broker: Broker) -> None:
@@ -89,7 +89,7 @@ class Member:
         self._wire.close()
 
     def worst_from_now_on(self) -> float:
-        """Returns the longest wait since the last call, in seconds."""
+        """Returns the longest wait since the previous call, in seconds."""
         rounds = self.rounds  # the round in progress counts too
         until("two rounds more", lambda: self.rounds >= rounds + 2, ANSWERED_WITHIN_S)
         worst, self.longest_s = self.longest_s, 0.0
@@ -127,7 +127,6 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def _fill(broker: Broker) -> None:
-    """Creates topics with records and groups with offsets."""
     with Wire(broker.port) as wire:
         topics = [{"name": n, "num_partitions": 10, "replication_factor": 1} for n in TOPICS]
         made = wire.call("CreateTopics", 5, {"topics": topics})
@@ -177,7 +176,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dict[str, float]:
     """Returns the requests that delayed the member too long in every try, each with its shortest
-    delay."""
+    delay in seconds."""
     waited = {}
     for request in requests:
         shortest = 0.0
@@ -196,7 +195,7 @@ def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dic
 
 
 def _noted(requests: Iterable[Expensive], apis: set[str]) -> Iterator[Expensive]:
-    """Yields the requests and adds their APIs to ``apis``."""
+    """Yields the same requests, and adds the API of each request to ``apis``."""
     for request in requests:
         apis.add(request.api)
         yield request

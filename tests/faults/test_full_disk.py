@@ -1,9 +1,8 @@
-"""Appends, segment rolls and log cleanings fail on a full disk and succeed again when the disk has
+"""Appends, segment rolls and log cleanings fail on a full disk, and succeed again when the disk has
 space.
 
-If the tests may mount file systems, the broker's directory is a small tmpfs in a mount namespace.
-Otherwise RLIMIT_FSIZE limits the size of the files of the broker's processes: the kernel then
-rejects writes as on a full disk.
+The disk is a small tmpfs in a mount namespace, if the tests may mount one. Otherwise RLIMIT_FSIZE
+limits the size of the files, so that the kernel rejects writes as on a full disk.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ class Disk(Protocol):
     broker: Broker
 
     def fill(self, leaving: int = 0) -> None:
-        """Fills the disk except for ``leaving`` bytes; with file size limits, each file may grow by
-        ``leaving`` bytes."""
+        """Fills the disk up to ``leaving`` free bytes. With RLIMIT_FSIZE, ``leaving`` is the
+        maximum size of a file."""
 
     def free(self) -> None:
         pass
 
 
 class SmallDisk:
-    """A tmpfs of 4 MiB that only the broker sees."""
+    """A tmpfs of 4 MiB that only the broker's processes see."""
 
     def __init__(self, make: Callable[..., Broker], folder: Path, settings: dict[str, str]) -> None:
         data = folder / "broker-0" / "data"
@@ -75,7 +74,8 @@ class SmallDisk:
 
 
 class ShortFiles:
-    """Any directory, with a size limit for the files of the broker and of its cleaner."""
+    """A directory on any disk. RLIMIT_FSIZE limits the size of the files that the broker and its
+    cleaner write."""
 
     def __init__(self, make: Callable[..., Broker], _: Path, settings: dict[str, str]) -> None:
         self.broker = make(settings)
@@ -109,7 +109,8 @@ Make = Callable[[dict[str, str]], Disk]
 
 @pytest.fixture(params=KINDS)
 def disk(request: pytest.FixtureRequest, brokers: Callable[..., Broker], tmp_path: Path) -> Make:
-    """Returns a function that starts a broker on a disk of this kind: ``disk(settings)``."""
+    """Returns a function ``disk(settings)`` that starts a broker on a disk of the parametrized
+    kind."""
     return lambda settings: request.param(brokers, tmp_path, settings)
 
 
@@ -151,13 +152,14 @@ KEYS = 60
 
 
 def keyed(turn: int, keys: range) -> bytes:
-    """Returns a batch with 8 kB per key."""
+    """Returns a batch with a record of 8 kB for each key."""
     made = [Record(i, 1_000, b"%d" % key, b"%d " % turn * 4000) for i, key in enumerate(keys)]
     return encode_batch(made)
 
 
 def read(wire: Wire) -> list[tuple[bytes | None, int]]:
-    """Returns the key and the turn of each record in the topic."""
+    """Returns the key of each record in the topic, and the ``turn`` that `keyed` has written into
+    its value."""
     found = []
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:
@@ -170,7 +172,7 @@ def read(wire: Wire) -> list[tuple[bytes | None, int]]:
 
 
 def told(broker: Broker, what: str) -> bool:
-    """Returns True if the broker has logged ``what`` for the topic's partition."""
+    """Returns True if a log line of the broker contains ``what`` and names the partition t-0."""
     return any(what in line and "t-0" in line for line in broker.lines())
 
 

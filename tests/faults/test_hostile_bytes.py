@@ -1,8 +1,5 @@
-"""Invalid bytes and false lengths close their connection and have no other effect.
-
-In each test no other client may wait long, and the broker's memory must return to its previous
-size.
-"""
+"""Invalid bytes and false lengths close their connection and have no other effect. In each test,
+other clients get fast responses, and the memory of the broker returns to its previous size."""
 
 from __future__ import annotations
 
@@ -36,15 +33,17 @@ pytestmark = pytest.mark.faults
 
 GROWTH_BYTES_MAX = 5 * 1024 * 1024
 WAIT_S_MAX = 1.0
-"""The longest allowed wait of another client, on a machine that also runs other tests."""
+"""The longest allowed wait of another client in seconds. The machine may run other tests at the
+same time."""
 CREATES = {19, 37}
-"""CreateTopics and CreatePartitions: a mutated request could create many partitions."""
+"""The API keys of CreateTopics and CreatePartitions. Mutated requests are not sent to them, because
+they could create many partitions."""
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker for all tests. It is warmed up, so that memory growth at the start does not
-    count."""
+    """Yields one broker for all tests. It has served requests before, so that memory growth after
+    its start does not count."""
     broker = make_broker(tmp_path_factory.mktemp("hostile") / "data").start()
     for _ in range(2):
         for key, versions in served(broker).items():
@@ -57,8 +56,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def nothing_else_happens(target: Broker) -> Iterator[None]:
-    """Checks that no other client waits too long, that memory returns to its size, and that the
-    broker is alive."""
+    """Checks that other clients get fast responses, that the memory of the broker returns to its
+    size, and that the broker runs."""
     before = resident_bytes(target)
     with Bystander(target) as bystander:
         yield
@@ -113,7 +112,7 @@ def test_false_tagged_fields_of_a_header_close_the_connection(target: Broker) ->
 
 
 def test_truncated_request_in_a_complete_frame_closes_the_connection(target: Broker) -> None:
-    """The broker responds only to a request whose body is complete."""
+    """The broker responds only to requests whose body is complete."""
     for key, versions in served(target).items():
         whole = header(key, versions[-1]) + honest(key, versions[-1])
         for cut in range(0, len(whole), 3):
@@ -161,9 +160,11 @@ def test_unknown_api_keys_and_versions_close_the_connection(target: Broker) -> N
             assert send(target, framed(struct.pack(">hhihh", key, version, 1, -1, 0))) == b""
 
 
-def test_api_versions_of_an_unknown_version_returns_the_known_range(target: Broker) -> None:
-    """KIP-511: the response has version 0, the error UNSUPPORTED_VERSION, and the version range of
-    ApiVersions."""
+def test_api_versions_request_of_an_unknown_version_returns_supported_versions(
+    target: Broker,
+) -> None:
+    """KIP-511: the response has version 0, the error UNSUPPORTED_VERSION, and the supported
+    versions of ApiVersions."""
     versions = served(target)[18]
     for version in (versions[-1] + 1, 32767, -1):
         said = send(target, framed(struct.pack(">hhihh", 18, version, 4711, -1, 0)))
@@ -173,7 +174,7 @@ def test_api_versions_of_an_unknown_version_returns_the_known_range(target: Brok
 
 
 def told(target: Broker, words: str) -> list[str]:
-    """Returns the log lines that reject a request and contain ``words``."""
+    """Returns the log lines about bytes that are not a Kafka request, if they contain ``words``."""
     return [line for line in list(target.log) if "not a Kafka request" in line and words in line]
 
 
@@ -204,7 +205,7 @@ def test_client_ids_are_escaped_in_the_log(target: Broker) -> None:
         assert len(line) < 1000
 
 
-def test_memory_for_announced_frames_of_100_mib_is_not_preallocated(target: Broker) -> None:
+def test_memory_for_frames_with_a_length_of_100_mib_is_not_preallocated(target: Broker) -> None:
     before = resident_bytes(target)
     socks = [connect(target) for _ in range(20)]
     for sock in socks:

@@ -1,10 +1,13 @@
-"""Kill -9 of the broker during concurrent appends, segment rolls, deletions and cleanings.
+"""Kill -9 of the broker during concurrent appends, segment rolls, deletions and cleanings loses no
+acknowledged record.
 
 One connection pipelines Produce and DeleteRecords for topics of each cleanup policy and codec, with
-segments of a few batches; retention and the cleaner run all the time. The broker is killed at a
-random moment, restarted on the same directory, and read by a client: an acknowledged record must be
-at its offset, or its key must have a later value; an unacknowledged batch must be complete or
-absent; records may be missing only after a deletion.
+small segments. Retention and the cleaner run all the time. The broker is killed at a random moment
+and restarted on the same directory.
+
+Then a client reads all topics. An acknowledged record must be at its offset, or its key must have a
+later value. An unacknowledged batch must be complete or absent. Records may be missing only after a
+deletion.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ KEYS = 7
 CLEANS_WITHIN_S = 10.0
 KEPT_BYTES = 12_000
 RECORD_BYTES_MAX = 200
-"""The maximum size of a record in its log in bytes, including the header of its batch."""
+"""The maximum size of a record in the log in bytes, including the batch header."""
 SETTINGS = {
     "log.retention.ms": "-1",
     "log.index.interval.bytes": "300",
@@ -66,14 +69,14 @@ CODECS = (0, 0, 1, 2, 3, 4)
 
 
 def record(topic: str, number: int) -> Record:
-    """Returns the record ``number`` of a topic; the record contains this number."""
+    """Returns record ``number`` of a topic. Its content contains the number."""
     value = f"{topic} {number} ".encode() * (number % 4 + 1)
     return Record(0, 1_700_000_000_000 + number, b"key-%d" % (number % KEYS), value)
 
 
 @dataclass
 class Sent:
-    """The record numbers of a batch that has no response yet."""
+    """The record numbers of a batch that was sent and has no response yet."""
 
     topic: str
     numbers: range
@@ -81,29 +84,29 @@ class Sent:
 
 @dataclass
 class History:
-    """The records that were sent to one topic in all runs of the broker."""
+    """The records that were sent to one topic, over all lives of the broker."""
 
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of the record at each offset."""
     end: int = 0
-    """The known log end offset."""
+    """The log end offset, as far as the responses show it."""
     unacknowledged: deque[range] = field(default_factory=deque)
-    """The batches without a response, in the order in which they were sent."""
+    """The sent batches without a response, in order."""
     next_number: int = 0
     start_least: int = 0
-    """The smallest valid log start offset: the offset of the last acknowledged DeleteRecords."""
+    """The lowest valid log start offset, which the last acknowledged DeleteRecords requested."""
     start_most: int = 0
-    """The largest valid log start offset: the offset of the last sent DeleteRecords."""
+    """The highest valid log start offset, which the last sent DeleteRecords requested."""
 
     def place(self, numbers: range, offset: int) -> None:
-        """Records the offsets of the records of a batch."""
+        """Stores that the records with these numbers are in the log from ``offset`` on."""
         assert offset == self.end
         self.numbers.update(enumerate(numbers, offset))
         self.end += len(numbers)
 
 
 class Campaign:
-    """A broker that is killed repeatedly, and the operations that it acknowledged."""
+    """A broker that is killed repeatedly, and the requests that it acknowledged."""
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
@@ -111,7 +114,7 @@ class Campaign:
         self.histories = {topic: History() for topic in TOPICS}
         self.lives = 0
         self.seen: Counter[str] = Counter()
-        """The number of log lines and responses by kind, in all runs of the broker."""
+        """The number of log lines and responses of each kind, over all lives of the broker."""
         with Wire(broker.port) as wire:
             for topic, configs in TOPICS.items():
                 assert create_topic(wire, topic, configs=configs)["error_code"] == 0
@@ -146,15 +149,15 @@ class Campaign:
         assert not self.seen["can't be"], self.broker.tail()
 
     def kill(self, patience_s: float, after_s: float) -> None:
-        """Kills the broker ``after_s`` after its cleaner starts to work; kills it after
-        ``patience_s`` if the cleaner does not start."""
+        """Waits up to ``patience_s`` until the cleaner starts to work. Kills the broker ``after_s``
+        later."""
         with suppress(AssertionError):
             waiting.until("a log is cleaned", lambda: self.count("log cleaned"), patience_s)
         time.sleep(after_s)  # a random moment
         self.broker.kill()
 
     def count(self, kind: str) -> int:
-        """Returns the number of log lines of ``kind`` in this run of the broker."""
+        """Returns the number of log lines of one kind since the last start of the broker."""
         return sum(kind in line for line in self.broker.lines())
 
     def send(self, wire: Wire) -> Sent | str:
@@ -195,7 +198,6 @@ class Campaign:
     # -- comparison after a restart
 
     def read_back(self) -> None:
-        """Restarts the broker and compares each topic with its history."""
         self.broker.log.clear()
         self.broker.start()
         with Wire(self.broker.port) as wire:

@@ -1,9 +1,9 @@
-"""Kill -9 between the arrival of a commit and its response loses no acknowledged commit and invents
-none.
+"""Kill -9 between the arrival of a commit and its response loses no acknowledged commit, and stores
+no commit that was not sent.
 
-Each round streams commits to the broker, stops it at a random moment, computes from the kernel's
-socket queues which requests the broker has read, kills it, restarts it on the same directory, and
-reads the offsets of all groups.
+In each round, clients stream commits. The test suspends the broker at a random moment, computes
+from the kernel's socket buffers which requests the broker has read, kills it, restarts it on the
+same directory, and reads the offsets of all groups.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def _create_topic(connection: RawConnection) -> None:
 
 
 def _read_back(port: int, group: str, history: History) -> int:
-    """Returns the number of the last commit that the broker has stored for the group; 0 if none."""
+    """Returns the number of the last commit that the broker has stored for the group, or 0 if it
+    has none."""
     with RawConnection(port) as connection:
 
         def fetch() -> dict[str, Any] | None:
@@ -82,8 +83,8 @@ def _stream_until(streams: list[CommitStream], moment: float) -> None:
 
 
 def _round(broker: Broker, histories: dict[str, History], chance: random.Random) -> int:
-    """Streams commits and kills the broker; returns the number of unanswered requests that the
-    broker had read."""
+    """Streams commits and kills the broker. Returns the number of requests that the broker had read
+    but not answered."""
     streams = [
         CommitStream(broker.port, group, histories[group], version, depth)
         for group, (version, _, depth) in zip(histories, SHAPES, strict=True)
@@ -103,7 +104,7 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
 
 @dataclass
 class Campaign:
-    """The counts of all rounds."""
+    """The counters of all rounds."""
 
     rounds: int = 0
     hits: int = 0
@@ -112,8 +113,8 @@ class Campaign:
 
 
 def _campaign(broker: Broker, rounds: int) -> Campaign:
-    """Kills the broker and reads its offsets `rounds` times; raises AssertionError for a lost or
-    invented commit."""
+    """Kills the broker and reads its offsets, ``rounds`` times. Raises AssertionError if a commit
+    is lost or was never sent."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)
@@ -149,7 +150,7 @@ SETTINGS = {"offsets.topic.segment.bytes": str(1 << 20)}
 @on_linux
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("rounds", [pytest.param(4, marks=pytest.mark.smoke), ROUNDS])
-def test_broker_kills_lose_no_acknowledged_commit_and_invent_no_commit(
+def test_broker_kills_lose_no_acknowledged_commit_and_store_no_unsent_commit(
     brokers: Callable[..., Broker], rounds: int
 ) -> None:
     broker = brokers(SETTINGS)

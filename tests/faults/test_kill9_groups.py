@@ -18,7 +18,7 @@ LOADING = (14, 15, 16)
 
 
 def _join(connection: RawConnection, group: str) -> tuple[str, int]:
-    """Joins as the only member and receives an assignment; returns member id and generation."""
+    """Joins the group as its only member and syncs. Returns the member id and the generation."""
     waiting.until(
         "the broker coordinates the group",
         lambda: connection.call("FindCoordinator", 1, key=group, key_type=0)["error_code"] == 0,
@@ -57,7 +57,7 @@ def _unless_loading(found: dict[str, Any]) -> dict[str, Any] | None:
 
 
 @pytest.mark.smoke
-def test_stable_group_continues_in_the_same_generation_after_a_kill(
+def test_stable_group_continues_in_the_same_generation_after_a_broker_kill(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()
@@ -105,7 +105,7 @@ def test_stable_group_continues_in_the_same_generation_after_a_kill(
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_real_members_keep_their_partitions_after_a_kill(
+def test_members_of_real_clients_keep_their_partitions_after_a_broker_kill(
     brokers: Callable[..., Broker], client: str, name: str
 ) -> None:
     broker = brokers()
@@ -134,7 +134,7 @@ def test_real_members_keep_their_partitions_after_a_kill(
         assert set(Counter(group.seen()).values()) == {1}
 
 
-def test_idempotent_producer_loses_and_duplicates_no_record_after_kills(
+def test_idempotent_producer_loses_and_duplicates_no_record_after_broker_kills(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()

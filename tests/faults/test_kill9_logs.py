@@ -1,9 +1,9 @@
-"""Kill -9 of a process that appends to logs, rolls, flushes, deletes, cleans and restarts them.
+"""Kill -9 of a process that appends to logs, and rolls, flushes, deletes, cleans and reopens them.
 
-After each kill a copy of the directory is recovered and read: acknowledged records have their
-content, unacknowledged batches are complete or absent, indexes refer to existing records, and no
-record is below the acknowledged log start offset. The next process starts with the directory that
-the kill left, and may be killed during recovery.
+After each kill, a copy of the directory is recovered and read. Acknowledged records have their
+content, and unacknowledged batches are complete or absent. Indexes refer to existing records. No
+record is below the acknowledged log start offset. The next process continues with the original
+directory, and may be killed during its recovery.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 8")]
 
 ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "200"))
 LIVES = 20
-"""The number of kills per data directory."""
+"""How often a process is killed on one data directory."""
 
 
 class Campaign:
-    """A data directory, the process that forks writers for it, and the acknowledgements of the
-    writers."""
+    """A data directory, the process that forks writers for it, and what the writers
+    acknowledged."""
 
     def __init__(self, folder: Path, seed: int, *words: str) -> None:
         self.folder = folder
@@ -49,13 +49,13 @@ class Campaign:
         self.told = folder / "told"
         self.chance = random.Random(seed)
         self.ends: Counter[str] = Counter()
-        """The smallest valid log end offset of each log."""
+        """The lowest valid log end offset of each log."""
         self.starts: Counter[str] = Counter()
-        """The smallest valid log start offset of each log, from its checkpoint."""
+        """The lowest valid log start offset of each log."""
         self.deletable: Counter[str] = Counter()
-        """The largest valid log start offset of each log."""
+        """The highest valid log start offset of each log."""
         self.killed_in: Counter[str] = Counter()
-        """The number of kills during each kind of work."""
+        """The number of kills during each operation."""
         self.appends = 0
         self.cuts = 0
         self.forker = subprocess.Popen(
@@ -67,20 +67,19 @@ class Campaign:
         )
 
     def begin(self) -> None:
-        """Starts with an empty directory, because the recovery of large logs would leave less time
-        for kills."""
+        """Starts with an empty directory. With large logs, most of the time would be spent on
+        recovery."""
         self.data = self.folder / f"data-{self.chance.randrange(1 << 64):x}"
         self.data.mkdir()
         for least in (self.ends, self.starts, self.deletable):
             least.clear()
 
     def close(self) -> None:
-        """Ends the process that forks writers."""
         self.forker.kill()
         self.forker.wait(10)
 
     def kill_one(self) -> None:
-        """Kills a writer after a moment and reads its report file."""
+        """Starts a writer, kills it after a random time, and reads its report file."""
         assert self.forker.stdin is not None
         assert self.forker.stdout is not None
         self.told.unlink(missing_ok=True)
@@ -109,7 +108,7 @@ class Campaign:
             self.killed_in[last] += 1
 
     def read_back(self) -> None:
-        """Recovers a copy of the directory and compares it with the acknowledgements."""
+        """Recovers a copy of the directory and compares it with what the writers acknowledged."""
         shutil.rmtree(self.copy, ignore_errors=True)
         shutil.copytree(self.data, self.copy)
         for log in [each.log for each in opened(str(self.copy)).all()]:
@@ -156,8 +155,8 @@ Make = Callable[..., Campaign]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Returns a function that makes campaigns. They use a memory file system if one exists, because
-    a kill loses no written bytes."""
+    """Yields a function that creates campaigns. If possible their directory is in memory, because a
+    kill of the process loses no written bytes."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     shared = Path("/dev/shm")
@@ -198,5 +197,5 @@ def test_kill_campaign_detects_a_log_that_acknowledges_before_a_write(make: Make
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_hundreds_of_kills_lose_no_acknowledged_record(make: Make) -> None:
+def test_hundreds_of_log_kills_lose_no_acknowledged_record(make: Make) -> None:
     run(make(), 20 * ROUNDS)

@@ -1,4 +1,5 @@
-"""After a kill -9 during a snapshot the next start finds all offsets, whatever files remain."""
+"""After a kill -9 during a snapshot, the next start finds all offsets, whichever files the kill
+left."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "12"))
 
 
 class Writer:
-    """The process of snapshot_writer.py and its output."""
+    """A process of snapshot_writer.py, and its output."""
 
     def __init__(self, directory: Path) -> None:
         self.process = subprocess.Popen(
@@ -34,7 +35,8 @@ class Writer:
         self._rest = b""
 
     def lines(self, within_s: float) -> list[Any]:
-        """Returns the lines that the process prints within a time limit or before it ends."""
+        """Returns the lines that the process prints before it ends or before ``within_s`` seconds
+        have passed."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + within_s
         while (left := deadline - time.monotonic()) > 0:
@@ -48,7 +50,7 @@ class Writer:
         return [json.loads(line) for line in whole if line.startswith((b"{", b"["))]
 
     def first(self, within_s: float = 30) -> dict[str, Any]:
-        """Returns the first line: the content of the directory when the process started."""
+        """Returns the first output line: the content of the directory when the process started."""
         deadline = time.monotonic() + within_s
         assert self.process.stdout is not None
         while b'"found"' not in self._rest or not self._rest.count(b"\n"):
@@ -65,7 +67,7 @@ class Writer:
         return found
 
     def kill(self) -> list[Any]:
-        """Kills the process and returns the lines that it printed before."""
+        """Kills the process, and returns the lines that it had printed."""
         self.process.send_signal(signal.SIGKILL)
         said = self.lines(10)
         self.process.wait(10)

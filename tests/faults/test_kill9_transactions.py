@@ -31,12 +31,12 @@ from tests.interop.programs import Program, ending
 pytestmark = [pytest.mark.faults, pytest.mark.proves("transactions 46")]
 
 ROUNDS = 20
-"""The number of kills of one campaign."""
+"""The number of kills in one campaign."""
 CAMPAIGNS = 10
-"""The number of campaigns in `make soak`."""
+"""The number of campaigns that `make soak` runs."""
 RECORDS = 10_000
-"""The number of records to copy. When the Java copier has copied all records, the same number of
-records is added."""
+"""The number of records to copy. When the Java copier has copied them, the test adds as many again.
+"""
 PARTITIONS = 2
 GOES_ON_WITHIN_S = 60.0
 PATIENCE_S = 2.0
@@ -46,10 +46,10 @@ APIS = ("EndTxn", "Produce", "TxnOffsetCommit", "AddPartitionsToTxn", "AddOffset
 
 
 class Confluent:
-    """The process `tests/faults/transactor.py`. A hanging process is killed and restarted.
+    """The process `tests/faults/transactor.py`, which is restarted when it hangs.
 
-    The process hangs in librdkafka if the broker died before it answered AddOffsetsToTxn; it hangs
-    with Kafka too. Other clients must not wait for such a producer.
+    The process hangs in librdkafka if the broker died before it answered AddOffsetsToTxn. This also
+    happens with Kafka. Other clients must not wait for such a producer.
     """
 
     STANDS_STILL_S = 3.0
@@ -68,11 +68,10 @@ class Confluent:
         self.lives[-1].kill()
 
     def count(self, word: str) -> int:
-        """Returns the number of printed lines that start with ``word``."""
         return sum(line.startswith(word) for life in self.lives for line in list(life.lines))
 
     def acknowledged(self) -> int:
-        """Returns the offset after the last record of an acknowledged commit."""
+        """Returns the highest source offset that an acknowledged transaction committed."""
         ends = [
             int(line.split()[1])
             for life in self.lives
@@ -82,7 +81,6 @@ class Confluent:
         return max(ends, default=0)
 
     def until_commits(self, more: int) -> None:
-        """Waits until ``more`` further transactions are committed."""
         wanted = self.count("committed") + more
         deadline = time.monotonic() + GOES_ON_WITHIN_S
         while self.count("committed") < wanted:
@@ -107,8 +105,8 @@ def proxy() -> Iterator[KillingProxy]:
 
 
 def until_stable(cluster: Cluster, group: str, topic: str) -> int:
-    """Waits for the end of the transactions that a kill left open; returns the group's committed
-    offset."""
+    """Waits until all transactions that a kill left open have ended. Returns the committed offset
+    of the group."""
     asked = [{"name": topic, "partition_indexes": [0]}]
 
     def answered() -> int | None:
@@ -124,8 +122,8 @@ def until_stable(cluster: Cluster, group: str, topic: str) -> int:
 def assert_is_what_was_committed(
     who: str, sent: list[str], read: list[list[str]], committed: int
 ) -> None:
-    """Checks that each partition has exactly the records before the committed offset, each record
-    once and in order."""
+    """Checks that each partition has exactly the records before the committed offset, each once and
+    in order."""
     for partition, values in enumerate(read):
         told = f"{who}, partition {partition}: {len(values)} records, {committed} committed"
         assert len(set(values)) == len(values), f"a record came out twice: {told}"
@@ -134,7 +132,7 @@ def assert_is_what_was_committed(
 
 
 def campaign(broker: Broker, proxy: KillingProxy, name: str, rounds: int) -> None:
-    """Kills the broker ``rounds`` times, then compares the copies with the sent records."""
+    """Kills the broker ``rounds`` times. Then compares the copied records with the sent records."""
     seed_of_all = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed_of_all}")
     chance = random.Random(seed_of_all)
@@ -206,7 +204,7 @@ def test_transactions_survive_broker_kills(
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_transactions_survive_many_more_broker_kills(
+def test_transactions_survive_many_broker_kills(
     brokers: Callable[..., Broker], proxy: KillingProxy, name: str
 ) -> None:
     broker = broker_behind(proxy, brokers)

@@ -1,7 +1,8 @@
-"""A suspended broker (SIGSTOP) removes no member because of requests that it could not read.
+"""A broker that was suspended (SIGSTOP) removes no member because of requests that it could not
+read in time.
 
-Kafka may remove any number of members here, because its threads race; Muster must remove no member.
-The tests sleep for the length of a pause; all other waits are for conditions.
+Kafka may remove members here, because its threads race. The tests sleep for the length of a pause.
+All other waits are for conditions.
 """
 
 from __future__ import annotations
@@ -32,15 +33,14 @@ pytestmark = [
 MEMBERS = 20
 PUT_OUT = ("session_expired", "join_timed_out", "sync_timed_out", "new_member_timed_out")
 HEARD_WITHIN_S = 4
-"""The least time from the end of a pause to a correct expiry, in seconds: sessions last 6 s, and
-real clients send a heartbeat every 0.3 s."""
+"""The shortest time in seconds from the end of a pause to a correct session expiry. Sessions last 6
+s, and real clients send a heartbeat every 0.3 s."""
 _NEVER = threading.Event()
 
 
 @contextmanager
 def paused(broker: Broker, seconds: float) -> Iterator[None]:
-    """Suspends the broker before the block and resumes it after the block, after at least
-    ``seconds``."""
+    """Suspends the broker during the block, for at least ``seconds`` seconds."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         yield
@@ -50,7 +50,7 @@ def paused(broker: Broker, seconds: float) -> Iterator[None]:
 
 
 class Silent:
-    """A group with one member that sends only the requests of the test."""
+    """A group with one member that sends a request only when the test calls a method."""
 
     def __init__(self, port: int, group: str, session_ms: int) -> None:
         self.wire = Wire(port)
@@ -86,7 +86,6 @@ class Silent:
         return int(self.wire.receive()[1]["error_code"])
 
     def beat(self) -> int:
-        """Sends a heartbeat and returns its error code."""
         self.send()
         return self.answer()
 
@@ -129,7 +128,7 @@ def test_heartbeat_received_during_a_broker_pause_keeps_its_member(
 def test_members_with_short_sessions_survive_repeated_broker_pauses(
     brokers: Callable[..., Broker],
 ) -> None:
-    """The broker is suspended for one second three times; sessions last one second."""
+    """The broker is suspended three times for one second. The session timeout is one second."""
     broker = brokers({"group.min.session.timeout.ms": "1000"})
     with silent_members(broker.port, 1000) as members:
         for _ in range(3):
@@ -163,12 +162,12 @@ def test_session_of_a_crashed_member_expires_after_a_broker_pause(
 
 
 def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
-    """Checks that groups of each client consume and commit after each pause, and that no member is
-    removed.
+    """Checks that groups of each client consume and commit after each pause, and that the pause
+    removes no member.
 
-    A client that receives no response for the length of its session drops its member id and joins
-    with a new member id. The old id expires one session after the pause. A member that expires
-    earlier was removed because of the broker's pause.
+    A client without a response for the length of its session joins again with a new member id. The
+    old id expires one session after the pause. If a member expires earlier, the broker's pause has
+    removed it.
     """
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 4)

@@ -23,12 +23,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 1")]
 
 PARTITIONS = 30
 ANSWERED_WITHIN_S = 0.05
-"""The limit for the fastest 99 % of heartbeats, in seconds, excluding the time that broker and
-member waited for a CPU core."""
+"""The limit in seconds for the fastest 99 % of heartbeats. Waits of broker and member for a CPU
+core do not count."""
 TRIES = 3
 SESSION_MS = 60_000
-"""A long session, because the member sends no heartbeat when the test waits for memory to be freed.
-"""
+"""A long session timeout, because the member sends no heartbeats while the test waits until memory
+is freed."""
 MIB = 1024 * 1024
 MEMORY_KEPT_MIB_MAX = 20
 
@@ -49,7 +49,7 @@ def zeros() -> bytes:
 
 
 def headers() -> bytes:
-    """Returns one record with forty million empty headers, compressed."""
+    """Returns a compressed record with forty million empty headers."""
     count = 40_000_000
     body = b"\0\0\0\x01\x01" + encode_varint(count) + b"\0\x01" * count
     record = encode_varint(len(body)) + body
@@ -85,8 +85,8 @@ class Member:
         return {} if answer["error_code"] else answer
 
     def beat_beside(self, work: Callable[[], object]) -> tuple[float, set[int]]:
-        """Sends heartbeats during ``work``; returns the longest duration of the fastest 99 %, and
-        all error codes."""
+        """Sends heartbeats while ``work`` runs. Returns the longest duration among the fastest 99
+        %, and the set of error codes."""
         thread = threading.Thread(target=work)
         thread.start()
         took_s, codes = [], set()

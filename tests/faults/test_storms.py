@@ -1,9 +1,8 @@
 """Floods of requests from administrators or unauthenticated clients do not delay other clients.
 
-Several connections send requests as fast as they are answered, and an authenticated client sends
-heartbeats. 99 of 100 heartbeats must be answered within 50 ms; during TLS handshakes all heartbeats
-must. Time that broker and client waited for a CPU core, because the machine is busy, does not
-count.
+Several connections send requests as fast as the broker answers, and an authenticated client sends
+heartbeats. 99 of 100 heartbeats must be answered within 50 ms, and all of them during TLS
+handshakes. Waits of broker and client for a CPU core do not count.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("security 35")]
 
 WAIT_S_MAX = 0.05
 TRIES = 4
-"""The number of tries, because a busy machine may slow down a try."""
+"""The number of tries, because a busy machine can slow down one try."""
 CLIENTS = 3
 ENTRIES = 10_000
-"""The number of ACLs that each client creates with one request."""
+"""The number of ACLs in each client's request."""
 HANDSHAKES = 500
 ANSWERED_WITHIN_S = 120.0
 
 
 class Beats:
-    """One client that sends heartbeats continuously and measures their durations."""
+    """A client that sends heartbeats continuously and measures their durations."""
 
     def __init__(self, broker: Broker, port: int) -> None:
         self.took_s: list[float] = []
@@ -75,12 +74,13 @@ class Beats:
             self.took_s.append(time.perf_counter() - core_waits.seconds() - began)
 
     def p99_s(self, storm: Callable[[], None]) -> float:
-        """Returns the 99th percentile of the durations of heartbeats during a storm, in seconds."""
+        """Returns the 99th percentile of the heartbeat durations while ``storm`` runs, in
+        seconds."""
         took = self._beside(storm)
         return took[len(took) * 99 // 100]
 
     def longest_s(self, storm: Callable[[], None]) -> float:
-        """Returns the longest duration of a heartbeat during a storm, in seconds."""
+        """Returns the longest heartbeat duration while ``storm`` runs, in seconds."""
         return self._beside(storm)[-1]
 
     def _beside(self, storm: Callable[[], None]) -> list[float]:
@@ -92,7 +92,6 @@ class Beats:
 
 
 def answer_of(sock: socket.socket) -> int:
-    """Reads a response of any size and returns its size."""
     size = left = struct.unpack(">i", some(sock, 4))[0]
     while left:
         left -= len(some(sock, min(left, 1 << 18)))
@@ -107,7 +106,7 @@ def some(sock: socket.socket, size: int) -> bytes:
 
 
 def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
-    """Calls ``work`` for each client in a thread, with the client's number."""
+    """Calls ``work`` with the numbers of the clients, concurrently in threads."""
     failed: list[BaseException] = []
 
     def run(client: int) -> None:
@@ -126,7 +125,8 @@ def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
 
 
 def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -> None:
-    """Sends the requests on one connection, each after the response to the previous request."""
+    """Sends the requests on one connection. Each request waits for the response to the previous
+    one."""
     at, own = ("127.0.0.1", port), (comes_from, 0)
     with socket.create_connection(at, ANSWERED_WITHIN_S, own) as sock:
         for request in requests:
@@ -137,8 +137,8 @@ def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -
 def shortest(
     beats: Beats, storm: Callable[[], None], again: Callable[[], None] | None = None
 ) -> float:
-    """Returns the smallest result of several tries; ``again`` restores the state that a storm has
-    used up."""
+    """Runs a storm up to `TRIES` times. Returns the smallest 99th percentile. Calls ``again``
+    between two tries."""
     found = beats.p99_s(storm)
     for _ in range(TRIES - 1):
         if found > WAIT_S_MAX:
@@ -153,7 +153,7 @@ def shortest(
 
 @pytest.fixture(scope="module")
 def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that authorizes requests by ACLs and in which all clients are administrators."""
+    """Yields a broker with an ACL authorizer in which all clients are super users."""
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     broker = Broker(tmp_path_factory.mktemp("storms") / "data", settings).start()
     yield broker
@@ -204,8 +204,8 @@ def test_many_acl_requests_at_once_do_not_delay_other_clients(judging: Broker) -
 
 
 class TwoListeners(Broker):
-    """A broker with a plain listener for heartbeats and a second listener for unauthenticated
-    clients."""
+    """A broker with a plaintext listener for heartbeats, and another listener for the clients of
+    the flood."""
 
     protocol = "SASL_PLAINTEXT"
     other_port = 0
@@ -254,7 +254,7 @@ def forged() -> list[tuple[str, list[bytes]]]:
 
 @contextmanager
 def crowd(port: int, count: int, data: bytes) -> Iterator[None]:
-    """Opens connections that start authentication and never finish it."""
+    """Opens connections that send ``data`` to start an authentication, but never finish it."""
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
     try:
         for each in sockets:
@@ -273,8 +273,8 @@ def test_failing_logins_do_not_delay_other_clients(
     tries = logins()
 
     def guess(client: int) -> None:
-        """Each guess has another source address, because the broker delays further logins from an
-        address after a failure."""
+        """Sends wrong passwords. Each guess has another source address, because the broker delays
+        logins from an address after a failure."""
         for number in range(60):
             mechanism, tokens = tries[(client + number) % len(tries)]
             requests = [frame("SaslHandshake", 1, 1, {"mechanism": mechanism})]
@@ -298,7 +298,8 @@ def test_failing_logins_do_not_delay_other_clients(
 
 
 class WithTls(TwoListeners):
-    """A broker whose other listener uses TLS."""
+    """A broker with a plaintext listener for heartbeats, and a TLS listener for the clients of the
+    flood."""
 
     protocol = "SSL"
 
@@ -315,7 +316,7 @@ def encrypting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithTls]:
 
 
 class HalfWay:
-    """A TLS client that has sent only the first message of the TLS handshake."""
+    """A TLS client that has sent only the first message of its TLS handshake."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN_S)
@@ -340,7 +341,7 @@ class HalfWay:
 
 
 def test_hundreds_of_tls_handshakes_do_not_delay_other_clients(encrypting: WithTls) -> None:
-    """All handshakes start at once; the test checks the longest heartbeat."""
+    """All handshakes start at once. The limit is for the longest heartbeat."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""Fetch responses that consumers do not read take little memory of the broker."""
+"""Fetch responses that consumers do not read occupy little memory of the broker."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 5")]
 CONSUMERS = 40
 PARTITIONS = 20
 MEMORY_GROWN_MIB_MAX = 40
-"""The allowed memory growth in MiB; the consumers request 800 MiB in total, 1 MiB per partition
-each."""
+"""The allowed growth of the broker's memory in MiB. The consumers request 800 MiB in total."""
 
 
 def memory_mib(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""A broker that cannot write its log output serves clients and still exits on a fatal error."""
+"""A broker whose log output fails or blocks serves clients, and still exits after a fatal error."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ Start = Callable[..., Broker]
 def deaf(
     request: pytest.FixtureRequest, brokers: Callable[..., Broker], tmp_path: Path
 ) -> Iterator[Start]:
-    """Returns a function that starts a broker with an unwritable standard error: ``deaf(settings,
-    command)``."""
+    """Yields a function ``deaf(settings, command)`` that starts a broker whose standard error
+    cannot be written."""
     where = {"closed": "&-", "full disk": "/dev/full"}.get(request.param, str(tmp_path / "pipe"))
     reading = -1
     if where.endswith("pipe"):
@@ -87,8 +87,8 @@ def committed(wire: Wire, group: str) -> int:
 
 
 def life_of(wire: Wire, group: str) -> None:
-    """Joins a group, commits forwards and backwards, sends a heartbeat, and sends a rejected
-    request; the broker logs a line for each step."""
+    """Joins a group, commits forward and backward, and sends a rejected commit. The broker logs a
+    line for each step."""
     waiting.until(
         f"{group} has a coordinator",
         lambda: wire.call("FindCoordinator", 1, {"key": group})["error_code"] == 0,

@@ -31,7 +31,7 @@ ABORTED = 0.15
 
 
 class Transactor:
-    """Copies records from partition 0 of ``source`` to ``partitions`` of ``target``."""
+    """Copies records from partition 0 of ``source`` to all partitions of ``target``."""
 
     def __init__(
         self, bootstrap: str, source: str, target: str, partitions: int, seed: int
@@ -42,10 +42,10 @@ class Transactor:
         self.partitions = partitions
         self.chance = random.Random(seed)
         self.broken = False
-        """True if the producer has lost its connection to the broker."""
+        """True after the producer has lost its connection to the broker."""
 
     def live(self) -> None:
-        """Uses one producer until the producer has a fatal error."""
+        """Runs transactions with one producer, until the producer has a fatal error."""
         print("producer", flush=True)
         self.broken = False
         producer = Producer(
@@ -81,17 +81,15 @@ class Transactor:
             consumer.close()
 
     def noted(self, error: KafkaError) -> None:
-        """Handles an error of the producer."""
         self.broken |= error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
     def seek(self, consumer: Consumer) -> None:
-        """Seeks to the end of the last committed transaction."""
+        """Assigns the source partition, from the committed offset on."""
         [committed] = consumer.committed([TopicPartition(self.source, 0)], CALL_S)
         consumer.assign([TopicPartition(self.source, 0, max(committed.offset, 0))])
 
     def transact(self, producer: Producer, consumer: Consumer) -> None:
-        """Runs one transaction; when it is aborted, the next transaction reads its records
-        again."""
+        """Runs one transaction. If it is aborted, the next transaction reads the same records."""
         found = consumer.consume(self.chance.randint(1, MOST_RECORDS), 0.2)
         records = [each for each in found if each.error() is None]
         if not records:
@@ -114,13 +112,12 @@ class Transactor:
         print("aborted", end.offset, flush=True)
 
     def write(self, producer: Producer, records: list[Message]) -> None:
-        """Writes each record to all partitions."""
         for record in records:
             for partition in range(self.partitions):
                 producer.produce(self.target, record.value(), partition=partition)
 
     def commit(self, producer: Producer) -> None:
-        """Commits the transaction; waits as long as the broker is down."""
+        """Commits the transaction. Retries while the broker is down."""
         while True:
             try:
                 producer.commit_transaction(CALL_S)

@@ -1,7 +1,5 @@
-"""Finds the words and sentence openings that the section "Language" of CONTRIBUTING avoids.
-
-`python -m tests.house.language [FOLDER]` prints each finding with its file and line.
-"""
+"""Finds the words and sentence openings that the section "Language" of CONTRIBUTING forbids.
+`python -m tests.house.language [FOLDER]` prints each finding with its file and line."""
 
 from __future__ import annotations
 
@@ -22,7 +20,8 @@ TEXTS = ("*.md", "docs/**/*.md", "broker/web/**/*.md", "dashboards/**/*.md")
 PAGES = ("broker/web/page/*.js", "broker/web/page/*.html", "dashboards/**/*.yml")
 NOT_READ = ("protocol/generated/", "tests/house/language.py", "LICENSE")
 NO_USER_READS = ("tests/", "tools/", "bench/")
-"""Folders whose strings no user reads; only their docstrings and comments are checked."""
+"""Folders whose strings users do not see. Only the docstrings and comments in these folders are
+checked."""
 
 OPENINGS = re.compile(
     r"(?:^|(?<=[.!?:;])\s+)(who|what|those|whoever|somebody|nobody)\b(?![^.!?]*\?)", re.IGNORECASE
@@ -34,13 +33,13 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 COMMENT = re.compile(r"(?:^ *|  )# (.+)$")
-"""A comment as ruff formats it: at the start of a line, or after two spaces."""
+"""A comment as ruff formats it: at the start of a line, or two spaces after the code."""
 QUOTED = re.compile(
     r"``[^`]*``|`[^`\n]*`|https?://\S+|\{[^{}]*\}|\*[\w ]+\*|nobody(?:[ -]runs[ -]it| left)"
     r"|There is no offset information to delete"
 )
-"""Text that is not checked: quoted code, links, two public names with an avoided word, and a text
-of Kafka."""
+"""Text that is not checked: quoted code, links, two public names that contain an avoided word, and
+an error message of Kafka."""
 RIDDLES = re.compile(
     r"_(told|tells?|mend\w*|anew|meanwhile|likewise|nobody|somebody|whoever|in_vain|is_no|are_no|"
     r"stands|stood|beside)(_|$)|^test_(a_|an_)?\w+_(who|that)_\w+_(is|are|was)(_not)?$"
@@ -51,19 +50,19 @@ class Finding(NamedTuple):
     file: str
     line: int
     kind: str
-    """One of: docstring, comment, string, document, page, test name."""
+    """The kind of text: docstring, comment, string, document, page or test name."""
     word: str
 
     @property
     def folder(self) -> str:
-        """Returns the top folder of the file, with two levels in broker/, cli/ and tests/; `.` for
-        the root."""
+        """Returns the folder under which the finding is counted: the top folder, or two levels in
+        broker/, cli/ and tests/. Files in the root have the folder `.`."""
         parts = self.file.split("/")[:-1]
         return "/".join(parts[: 2 if parts[:1] in (["broker"], ["tests"], ["cli"]) else 1]) or "."
 
 
 def findings() -> Iterator[Finding]:
-    """Yields all findings in the checkout."""
+    """Yields all findings in the files of the checkout."""
     for room in PYTHON:
         for path in sorted((CHECKOUT / room).rglob("*.py")):
             name = str(path.relative_to(CHECKOUT))
@@ -80,7 +79,7 @@ def findings() -> Iterator[Finding]:
 
 
 def words(text: str) -> Iterator[str]:
-    """Yields the avoided words and openings of a text, except those in quoted code."""
+    """Yields the avoided words and openings in a text. Quoted code is not searched."""
     text = QUOTED.sub("0", text)
     yield from (each[1] for each in OPENINGS.finditer(text))
     yield from (each[1] for each in WORDS.finditer(text))

@@ -18,5 +18,5 @@ def test_missing_program_skips_the_test_locally_and_fails_it_in_ci(
         program("no-such-program", "some-package")
 
 
-def test_existing_program_is_found() -> None:
+def test_program_that_exists_on_the_machine_is_found() -> None:
     assert program("sh", "dash").endswith("/sh")

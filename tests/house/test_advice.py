@@ -1,4 +1,5 @@
-"""Suggested commands are harmless: they delete nothing and do not need --execute or --force."""
+"""The commands that Muster suggests are harmless. They delete nothing, and do not contain --execute
+or --force."""
 
 from __future__ import annotations
 
@@ -23,17 +24,18 @@ ROOMS = (
 )  # fmt: skip
 
 HARMS = re.compile(r"--execute|--yes|--force|\bgroups delete\b|--delete\b|\btopics delete\b")
-"""Options and commands that a suggested command must not have."""
+"""Matches the options and commands that a suggested command must not contain."""
 UNCLEAR = re.compile(r"behind (it|its|the record|that)\b|\banew\b|\bin vain\b|\bmend\b")
-"""Ambiguous or avoided words, such as "behind" an offset, which in English means before the offset.
-"""
+"""Matches ambiguous or avoided words. For example, "behind" an offset means before the offset in
+English."""
 
 ANSWERS = {
     "cli/groups/evict.py": "a plan that names a member by its number",
     "cli/plans.py": "a plan without a terminal",
     "cli/words.py": "a word of another tool that was typed",
 }
-"""Modules that may suggest --execute or `groups delete`, each with the reason."""
+"""Modules that may suggest --execute or `groups delete`, each with the situation in which it does.
+"""
 
 
 @pytest.mark.parametrize("facts", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
@@ -44,7 +46,7 @@ def test_advice_of_verdicts_is_harmless(facts: GroupFacts) -> None:
         assert not UNCLEAR.search(finding.advice)
 
 
-def test_facts_in_the_table_lead_to_every_verdict_except_ok() -> None:
+def test_example_facts_of_groups_produce_every_verdict_except_ok() -> None:
     found = {finding.verdict for each in TABLE for finding in judged(each[1]).findings}
     assert found == set(Verdict) - {Verdict.OK}
 
@@ -76,7 +78,7 @@ def test_only_listed_modules_suggest_execute_or_groups_delete() -> None:
 
 
 def _texts(module: ast.Module) -> Iterator[str]:
-    """Yields the strings of a module, except its docstrings."""
+    """Yields the string literals of a module. Docstrings are omitted."""
     nodes = list(ast.walk(module))
     docs = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
     for each in nodes:

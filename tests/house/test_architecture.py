@@ -1,5 +1,5 @@
-"""Checks that files and code named in ARCHITECTURE.md and in the "Where to change" lists of rooms
-exist."""
+"""Files and code that ARCHITECTURE.md names exist, and so do those in the "Where to change" list of
+each room."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ LISTS = {
     for path in (ROOT / room).rglob("__init__.py")
     if "Where to change:" in (text := ast.get_docstring(ast.parse(path.read_text())) or "")
 }
-"""The list "Where to change" of each room's docstring, by the path of the room's __init__.py."""
+"""The list "Where to change" in the docstring of each room, by the path of the room's __init__.py.
+"""
 TEXT = "\n".join((PAGE, *LISTS.values()))
 
 PLACES = sorted(set(re.findall(r"`([a-z_/]+\.py):([A-Za-z_.]+)`", PAGE)))
-"""File and name of each `file.py:Class.method` or `file.py:function` in ARCHITECTURE.md."""
+"""Each `file.py:function` or `file.py:Class.method` in ARCHITECTURE.md, as a pair of file and name.
+"""
 METHODS = sorted(set(re.findall(r"`([A-Z]\w+\.[a-z_]+)`", PAGE)))
 """Each `Class.method` in ARCHITECTURE.md that is written without its file."""
 FILES = sorted(
@@ -38,8 +40,8 @@ FOLDERS = sorted(set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`|`(tests/[a-z_/]+)`",
 
 
 def files(name: str) -> list[Path]:
-    """Returns the file with this path from the root; if none exists, all files of rooms whose path
-    ends with it."""
+    """Returns the file with the path ``name``. If it does not exist, returns all files of rooms
+    whose path ends with ``name``."""
     if (ROOT / name).is_file():
         return [ROOT / name]
     return [path for room in CODE for path in (ROOT / room).rglob(name.rpartition("/")[2])
@@ -48,7 +50,8 @@ def files(name: str) -> list[Path]:
 
 @cache
 def names(path: Path) -> frozenset[str]:
-    """Returns the names of the classes, functions and methods (`Class.method`) of a module."""
+    """Returns the names of the classes, functions and methods in a module. A method is named
+    `Class.method`."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

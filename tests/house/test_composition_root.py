@@ -1,4 +1,5 @@
-"""The composition root passes all dependencies of an object to its constructor."""
+"""The composition root passes all dependencies of an object to its constructor. It sets no
+attribute of the object afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def assigned_to_parts(source: str) -> list[str]:
-    """Returns the targets of assignments such as ``self.part.attribute = value`` in ``source``."""
+    """Returns the assignment targets in ``source`` that are attributes of an attribute, such as
+    ``self.part.attribute``."""
     found = []
     for node in ast.walk(ast.parse(source)):
         targets: list[ast.expr] = []

@@ -1,6 +1,7 @@
-"""Builds the container file with buildah, which needs no daemon, and runs it. This takes minutes.
+"""Builds the container image with buildah, which needs no daemon, and runs it.
 
-The base image must be in buildah's storage: `buildah pull python:3.12-slim`.
+This takes minutes. The base image must be in the storage of buildah: `buildah pull
+python:3.12-slim`.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def buildah(*words: str, within_s: float = 600) -> str:
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[str]:
-    """Yields the name of a container of the image, which is built as docs/operate/operating.md
-    says."""
+    """Builds the image as docs/operate/operating.md says. Yields the name of a container with this
+    image."""
     if not buildah("images", "--filter", f"reference={BASE}", "--quiet"):
         absent(f"this test builds on {BASE}: buildah pull {BASE}")
     in_place = ("--isolation", "chroot", "--network", "host", "--pull=never")
@@ -83,7 +84,8 @@ def test_container_image_runs_a_broker_without_root(container: str, tmp_path: Pa
 
 
 def is_serving(process: Path, address: str) -> bool:
-    """Returns True if a process in /proc is the broker, not the chroot process that started it."""
+    """Returns True if a process in /proc is the broker itself. The chroot process that started the
+    broker does not count."""
     try:
         words = (process / "cmdline").read_bytes().decode().split("\0")
     except OSError:

@@ -1,4 +1,4 @@
-"""Modules outside broker/cores read a core only through its attribute ``view``."""
+"""Modules outside broker/cores read a core only through the attribute ``view``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ OF_GROUPS = {
     "topic_changed",
     "topics_deleted",
 }
-"""Methods that only cores of groups have and broker/cores/groups calls."""
+"""Methods that only the cores of groups have. Only modules in broker/cores/groups may call them."""
 OF_THE_CONTROLLER = {name for name in vars(Controller) if not name.startswith("_")}
-"""The public methods of the controller, for the one module that calls them."""
+"""The public methods of the controller. Only one module may call them."""
 HIDDEN = {
     "coordinator.shard",
     "coordinator.classic.group",
@@ -34,8 +34,8 @@ HIDDEN = {
 
 
 def reads_of_cores(tree: ast.AST) -> set[str]:
-    """Returns the attributes that are read from an attribute ``core``, except from a ``core`` of
-    settings."""
+    """Returns the names of the attributes that are read from an attribute ``core``. Reads from
+    ``settings.core`` do not count."""
     return {
         node.attr
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""The systemd unit, the container file and the manifests start a broker."""
+"""The systemd unit, the container file and the deployment manifests start a broker."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def test_systemd_unit_starts_a_broker_without_root() -> None:
     assert "HUP" in unit("ExecReload")
 
 
-def test_files_with_secrets_are_installed_for_the_broker_only() -> None:
-    """Secrets are the token in the settings and the private key in the certificate file."""
+def test_installed_files_with_secrets_are_readable_only_by_the_broker() -> None:
+    """The secrets are the token in the settings file and the private key in the certificate
+    file."""
     page = (ROOT / "docs" / "operate" / "operating.md").read_text()
     installed = re.findall(r"^    install .*-m (\d+) .*?(\S+) /etc/muster/\S*$", page, re.MULTILINE)
 
@@ -65,7 +66,7 @@ def test_files_with_secrets_are_installed_for_the_broker_only() -> None:
 
 
 def test_systemd_analyze_accepts_the_unit(tmp_path: Path) -> None:
-    """systemd-analyze reports unknown keys and values, and programs that do not exist."""
+    """systemd-analyze finds unknown keys and values, and programs that do not exist."""
     verify = program("systemd-analyze", "systemd")
     installed = tmp_path / "muster"
     installed.write_text("#!/bin/sh\n")
@@ -103,7 +104,7 @@ def test_container_starts_a_broker_without_root() -> None:
 
 
 def test_container_healthcheck_fails_when_the_broker_is_dead(tmp_path: Path) -> None:
-    """The test runs the HEALTHCHECK command of the container file on a free port."""
+    """The test runs the HEALTHCHECK command of the container file, with a free port."""
     options = _parser().parse_args(json.loads(container("ENTRYPOINT")[0])[2:])
     _, _, port = options.http.rpartition(":")
     free = str(free_port())
@@ -138,7 +139,7 @@ def test_files_copied_by_the_container_file_exist() -> None:
 
 
 def locked(name: str) -> dict[str, str]:
-    """Returns the version of each package in ``requirements/NAME.txt``."""
+    """Returns the locked version of each package in ``requirements/NAME.txt``."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     assert "://" not in text, "the file must not name an index"
     assert text.count("--hash=") >= text.count("==") > 0
@@ -181,7 +182,7 @@ def checked(validator: list[str], file: Path) -> tuple[int, str]:
         (CRONJOB, KUBERNETES_CHECK, "podFailurePolicy:", "podFailingPolicy:"),
     ],
 )
-def test_validator_accepts_the_manifest_and_rejects_a_planted_fault(
+def test_manifest_validator_accepts_the_manifest_and_rejects_a_planted_fault(
     tmp_path: Path, file: Path, validator: list[str], right: str, wrong: str
 ) -> None:
     code, said = checked(validator, file)
@@ -194,7 +195,6 @@ def test_validator_accepts_the_manifest_and_rejects_a_planted_fault(
 
 
 def serves(words: list[str], environment: dict[str, str], data: Path) -> str:
-    """Starts a broker with these options and variables, and returns its first output line."""
     names = ("PATH", "HOME", "LANG")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     broker = subprocess.Popen(

@@ -1,7 +1,7 @@
-"""Each secured deployment starts a broker that accepts only its administrator.
+"""Each secured deployment starts a broker that accepts only the logins of its administrator.
 
-The test acts as a container runtime: it appends the arguments to the ENTRYPOINT, sets environment
-variables, replaces the container's folders by local folders, and uses free ports.
+The test does the work of a container runtime. It appends the arguments to the ENTRYPOINT, sets
+environment variables, replaces the folders of the container by local folders, and uses free ports.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ GIVEN = {"MUSTER_HOST": "broker.example", "MUSTER_HTTP_METRICS_TOKEN": TOKEN}
 
 
 class Way(NamedTuple):
-    """The settings of a deployment that a container runtime uses."""
+    """The parts of a deployment that a container runtime uses, such as arguments and environment
+    variables."""
 
     words: list[str]
-    """The arguments that are appended to those of the ENTRYPOINT."""
+    """The arguments that the container runtime appends to the ENTRYPOINT."""
     environment: dict[str, str]
     settings: str
     adds_admin: list[str]
@@ -70,7 +71,8 @@ def by_docker() -> Way:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the words of a `docker run` command before and after the image name."""
+    """Splits the words of a `docker run` command at the image name. Returns the words before it and
+    the words after it."""
     at = len(words) - words[::-1].index("muster") - 1
     return words[:at], words[at + 1 :]
 
@@ -104,7 +106,8 @@ def by_kubernetes() -> Way:
 
 
 class Placed:
-    """The files of a container in local folders; `of` replaces container paths by local paths."""
+    """The files of a container in local folders. `of` replaces the paths of the container in a text
+    by local paths."""
 
     def __init__(self, folder: Path, settings: str) -> None:
         self._folder = folder
@@ -129,7 +132,7 @@ class Placed:
 
 
 def started(command: list[str], more: Mapping[str, str], **pipes: Any) -> subprocess.Popen[str]:
-    """Starts a command with `muster` and `python` on its PATH, as in the container."""
+    """Starts a command. `muster` and `python` are on its PATH, as in the container."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": os.environ["HOME"], **more}
     return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **pipes)
@@ -203,7 +206,7 @@ def test_kubernetes_manifest_has_the_settings_of_secured_properties() -> None:
     assert settings_of(by_kubernetes().settings) == settings_of(SETTINGS)
 
 
-def test_secured_manifests_differ_from_the_others_only_in_security() -> None:
+def test_secured_manifests_differ_from_unsecured_manifests_only_in_security() -> None:
     opened, secured = (yaml.safe_load(each.read_text()) for each in (COMPOSE, COMPOSE_SECURED))
     one, other = opened["services"]["muster"], secured["services"]["muster"]
     assert {key for key in one if one[key] != other[key]} == {

@@ -1,4 +1,4 @@
-"""The install commands of the docs work, although Muster is not in a package index."""
+"""The install commands in the docs work, although Muster is not in a package index."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from tests.house.test_links import PAGES
 
 _BY_NAME = re.compile(r"pip install [^\n`]*?(?<![/\w])musterd(\[\w+\])?(?![\w\[-]| @ git\+)")
-"""A pattern of `pip install` commands that would look for Muster in a package index."""
+"""Matches `pip install` commands that would search for Muster in a package index."""
 _ADDS = "installed already, `pip install 'musterd[light]'` adds the extra."
-"""An allowed command: Muster is installed already, so pip does not look for it in an index."""
+"""An allowed text. Muster is already installed in this case, so that pip does not search for it in
+a package index."""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Texts follow "Language" of CONTRIBUTING: the number of findings per folder does not exceed its
-limit."""
+"""Texts follow the section "Language" of CONTRIBUTING. The number of findings in each folder does
+not exceed a limit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.brokers import CHECKOUT
 from tests.house.language import findings, in_python, words
 
 LIMITS = Path(__file__).parent.parent / "data" / "language_limits.json"
-"""The allowed number of findings per `folder: kind`. MUSTER_GOLDEN=write lowers the limits to the
-current counts."""
+"""The allowed number of findings for each `folder: kind`. MUSTER_GOLDEN=write lowers the limits to
+the current numbers."""
 
 
 def test_findings_per_folder_do_not_exceed_the_limits() -> None:
@@ -49,7 +49,7 @@ def test_function_words_finds_avoided_words(text: str, expected: list[str]) -> N
     assert list(words(text)) == expected
 
 
-def test_in_python_checks_docstrings_strings_comments_and_test_names() -> None:
+def test_function_in_python_checks_docstrings_strings_comments_and_test_names() -> None:
     source = '''
 """Who docstring."""
 VALUE = "it is told"  # nobody knows
@@ -71,7 +71,7 @@ def test_a_member_that_is_told_is_not() -> None: ...
         ("Merge branch 'main'", True),
     ],
 )
-def test_commit_hook_checks_the_subject(tmp_path: Path, subject: str, taken: bool) -> None:
+def test_commit_hook_checks_the_subject_line(tmp_path: Path, subject: str, taken: bool) -> None:
     message = tmp_path / "message"
     message.write_text(subject.strip() + "\n\nThe reason.\n")
     ran = subprocess.run(

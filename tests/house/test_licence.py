@@ -11,7 +11,7 @@ TEXT = ROOT / "LICENSE"
 OWNER = "Copyright 2026 the Muster authors"
 BLANK = "Copyright [yyyy] [name of copyright owner]"
 APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
-"""SHA-256 of the text that the Apache Software Foundation publishes as LICENSE-2.0.txt."""
+"""The SHA-256 of the file LICENSE-2.0.txt that the Apache Software Foundation publishes."""
 
 
 def test_licence_is_the_apache_2_text_with_the_copyright_line() -> None:

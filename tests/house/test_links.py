@@ -1,4 +1,4 @@
-"""Links in the docs lead to existing files and headings; named files exist."""
+"""Links in the docs lead to existing files and headings, and the files that the docs name exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """Returns the anchors that GitHub makes from the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}

@@ -1,4 +1,5 @@
-"""`make simulate SEED=n` selects its tests by a part of their names."""
+"""`make simulate SEED=n` selects tests by a part of their names. It must select tests of each
+simulated world."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 WORLDS = ("test_simulation.py", "consumer", "share", "transactions", "whole", "cluster")
-"""The simulated worlds: a test file or a folder of tests/simulation."""
+"""The simulated worlds: each is a test file or a folder of tests/simulation."""
 
 
 @pytest.mark.parametrize("world", WORLDS)

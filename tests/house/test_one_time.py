@@ -1,8 +1,8 @@
-"""Only one module per package uses clocks, timers, threads, processes and random numbers.
+"""In each package, only one module uses clocks, timers, threads, processes and random numbers.
 
-A test that needs another time, or two equal runs, replaces this module; in the broker, it is
-`broker/time.py`. The pure packages have no such module. The tests read syntax trees. Calculations
-with times are allowed.
+A test that needs another clock, or two equal runs, replaces this module. In the broker, the module
+is `broker/time.py`. The pure packages have no such module. The tests read syntax trees.
+Calculations with times are allowed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ ONE_PLACE = {
     "musterd": "musterd/testing/clock.py",
     "pipeline": "pipeline/clock.py",
 }
-"""The only module of each package that may use `FORBIDDEN`; None: no module may."""
+"""For each package, the only module that may use `FORBIDDEN`. None means that no module may."""
 
 ALSO = {"broker/test_mode/clock/mock_time.py": {"self.call_later", "_real.call_later"}}
-"""Other modules that implement `Time`, with the calls that they may make."""
+"""Other modules that implement `Time`, each with the calls that it may make."""
 
 FORBIDDEN = (
     "time",
@@ -72,21 +72,21 @@ FORBIDDEN = (
     "asyncio.create_subprocess_exec",
     "asyncio.create_subprocess_shell",
 )
-"""The forbidden functions and modules; a module's name includes all its functions."""
+"""Functions and modules that must not be used. The name of a module includes all its functions."""
 
 LOOPS_OWN = ("call_at", "call_later", "run_in_executor", "subprocess_exec", "subprocess_shell")
-"""Methods of an event loop, forbidden on any variable except those in `TIMES`."""
+"""Methods of an event loop that must not be called, except on the variables in `TIMES`."""
 
 TIMES = ("time", "_time", "real")
-"""Names of variables that hold a `Time`."""
+"""Names of variables whose value is a `Time`."""
 
 WAITING = ("acquire", "as_completed", "get", "join", "result", "wait")
-"""Functions and methods that are forbidden with an argument ``timeout``."""
+"""Functions and methods that must not be called with an argument ``timeout``."""
 
 
 def uses(tree: ast.AST) -> list[str]:
-    """Returns the forbidden uses in a module as ``LINE: FULL NAME``; import statements do not
-    count."""
+    """Returns the forbidden uses in a module as ``LINE: FULL NAME``. Import statements do not count
+    as uses."""
     names = dict(_imported(tree))
     names.update(_assigned(tree, names))
     found = set()
@@ -104,7 +104,8 @@ def _is_forbidden(name: str) -> bool:
 
 
 def _by_shape(node: ast.AST, names: dict[str, str]) -> str | None:
-    """Returns the forbidden use in a node if the use needs no import statement, or None."""
+    """Returns the forbidden use in a node, or None. Finds the uses that can be recognized without
+    the import statements."""
     if isinstance(node, ast.Attribute):
         owner = _last_name(node.value)
         if node.attr in LOOPS_OWN and owner not in TIMES:
@@ -129,7 +130,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yields the local name and the full name of each import of a module."""
+    """Yields the local name and the full name of each import in a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
@@ -140,7 +141,8 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields each variable to which an imported name is assigned, with the full name."""
+    """Yields each variable to which an imported name is assigned, and the full name of the
+    import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and (full := _full_name(node.value, names)) is not None:
             for target in node.targets:
@@ -149,7 +151,7 @@ def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]
 
 
 def _without_annotations(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yields all nodes except those of type annotations, which call no function."""
+    """Yields all nodes outside of type annotations."""
     yield tree
     for field, value in ast.iter_fields(tree):
         if field not in ("annotation", "returns"):

@@ -1,8 +1,9 @@
-"""A test detects each planted fault, and `make test` detects one fault of each checker.
+"""Each planted fault is detected by a test. For each checker, `make test` detects at least one
+fault.
 
-`python -m tests.planted` prints the test that detects each fault. When a fault is added, or moves
-between `make test` and the campaign, MUSTER_GOLDEN=write rewrites the list. Remove a fault from the
-list only if another fault replaces it.
+`python -m tests.planted` prints the test that detects each fault. MUSTER_GOLDEN=write rewrites the
+list after a fault was added, or was moved between `make test` and the campaign. Remove a fault from
+the list only if another fault replaces it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ LIST = Path(__file__).parent.parent / "data" / "planted_faults.txt"
 
 @pytest.fixture(scope="module")
 def found() -> list[list[str]]:
-    """For each fault: the checker, the run that detects it (`make test` or a slice), and the node
-    id of the test."""
+    """Returns for each fault: the checker, the run that detects the fault (`make test` or a slice
+    of `make campaign`), and the id of the test."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.planted"],
         cwd=CHECKOUT,

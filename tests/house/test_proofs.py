@@ -1,4 +1,5 @@
-"""Each statement of tests/data/statements.toml has a test; docs/internals/proofs.md lists both."""
+"""Each statement in tests/data/statements.toml has a test. docs/internals/proofs.md lists the
+statements with their tests."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ MENTIONS = {
     "security": r"rap[_ ](\d+)(?:_| of security)",
     "clusters": r"\b[Tt]rap (\d+)(?! of security)",
 }
-"""The pattern with which test names and docstrings refer to a statement, by topic of the statement.
-"""
+"""For each topic of statements, the pattern with which test names and docstrings refer to a
+statement."""
 
 
 def test_proofs_page_equals_the_generated_page() -> None:
@@ -33,7 +34,7 @@ def test_proofs_page_equals_the_generated_page() -> None:
     assert make_proofs.PAGE.read_text() == page, "run make proofs"
 
 
-def test_each_statement_has_a_test_and_each_proves_mark_a_statement() -> None:
+def test_each_statement_has_a_test_and_each_mark_proves_refers_to_a_statement() -> None:
     assert make_proofs.faults(make_proofs.statements(), list(make_proofs.proofs())) == []
 
 
@@ -45,7 +46,9 @@ def test_statements_of_a_topic_are_numbered_without_gaps(topic: str) -> None:
 
 
 @pytest.mark.parametrize(("topic", "mention"), MENTIONS.items())
-def test_tests_mention_only_known_statements(topic: str, mention: str) -> None:
+def test_docstrings_and_names_of_tests_mention_only_existing_statements(
+    topic: str, mention: str
+) -> None:
     known = make_proofs.statements()[topic]
     mentioned = {
         number
@@ -67,7 +70,7 @@ def test_each_test_with_a_security_trap_number_has_a_proves_mark() -> None:
     assert unmarked == []
 
 
-def test_faults_reports_missing_tests_statements_and_files() -> None:
+def test_checker_of_statements_reports_missing_tests_statements_and_files() -> None:
     source = """
 pytestmark = [pytest.mark.proves("clusters 1")]
 @pytest.mark.proves("clusters 2", "golden/absent.txt")

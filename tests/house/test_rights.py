@@ -1,4 +1,5 @@
-"""Each API in the broker's tables of served APIs declares the rights that requests need."""
+"""Each row in the broker's tables of served APIs declares the rights that a request of this API
+needs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_api_row_declares_the_rights_of_its_requests(row: ServedApi) -> None:
+def test_each_row_of_the_api_tables_declares_the_rights_that_requests_need(row: ServedApi) -> None:
     rights = row.rights
     assert rights != UNSAID, "without declared rights any principal may send the request"
     if rights.why_none:

@@ -1,4 +1,5 @@
-"""Tests of the distribution of tests to `make test` and to slices, and of the summary of a run."""
+"""The distribution of tests to `make test` and to the slices of the campaign, and the summary of a
+test run."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """Returns a pytest project with one test per combination of marks."""
+    """Returns a pytest project that has one test for each combination of marks."""
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_kinds=TESTS)
     return pytester
@@ -92,7 +93,7 @@ def test_recorded_durations_of_all_slices_are_nearly_equal() -> None:
     assert max(seconds.values()) < 1.05 * min(seconds.values())
 
 
-def test_fold_merges_the_durations_of_all_slices(
+def test_recorded_durations_are_merged_only_when_all_slices_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
@@ -117,7 +118,7 @@ def test_only_long_files_and_simulations_are_split_over_slices() -> None:
     assert len({dealt[node] for node in simulated}) == len(simulated)
 
 
-def test_new_test_is_in_the_slice_of_its_file(
+def test_new_test_is_in_the_slice_of_the_other_tests_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
@@ -178,7 +179,8 @@ def test_failed_slice_prints_the_command_that_reruns_the_slice(
 
 
 def test_child_process_handles_sigint_when_the_shell_ignores_it() -> None:
-    """The shell ignores SIGINT in background jobs. The inner test fails if SIGINT stays ignored."""
+    """A shell lets background jobs ignore SIGINT. The inner test fails if its child process still
+    ignores SIGINT."""
     ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);"
     done = subprocess.run(
         [
@@ -203,7 +205,7 @@ def test_child_process_does_not_ignore_sigint() -> None:
 
 
 @pytest.mark.parametrize("release", java.RELEASES)
-def test_parameters_have_the_same_ids_with_each_release(
+def test_parameters_of_tests_have_the_same_ids_with_each_release_of_kafka(
     monkeypatch: pytest.MonkeyPatch, release: str
 ) -> None:
     monkeypatch.setattr(java, "RELEASE", release)

@@ -1,4 +1,5 @@
-"""Python's garbage collector skips the objects of pytest's collection."""
+"""Python's garbage collector skips the objects that pytest has created while it collected the
+tests."""
 
 from __future__ import annotations
 

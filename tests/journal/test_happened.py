@@ -1,4 +1,5 @@
-"""Entries of the cluster's journal: their encoding as lines, and the bounded list of each page."""
+"""Entries of the cluster's journal: their form as lines, and the bounded number of entries on each
+page."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def test_page_keeps_the_last_entries_of_each_kind_and_broker() -> None:
     assert page.last(Kind.MOVE) is None
 
 
-def test_added_entries_are_unsaved_and_restored_entries_are_not() -> None:
+def test_entries_added_to_a_page_are_unsaved_but_restored_entries_are_not() -> None:
     unsaved = Unsaved()
     page = HappenedPage("t-0", unsaved)
     page.restore(at(1))

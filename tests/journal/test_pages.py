@@ -1,4 +1,5 @@
-"""Pages of a journal: the order in which entries are dropped, their size, and their saving."""
+"""The pages of a journal, one for each name: the order in which entries are dropped, the size of
+the pages, and the entries to save."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def counted(journal: Pages[TwoRings]) -> int:
     return sum(page.bytes for page in found if page is not None)
 
 
-def test_name_without_entries_for_the_longest_time_is_dropped_first() -> None:
+def test_page_whose_last_entry_is_oldest_is_dropped_first() -> None:
     journal = pages(bytes_kept=350)
     for name in ("a", "b", "a", "c", "d"):
         say(journal, name, "x")
@@ -89,7 +90,7 @@ def test_name_without_entries_for_the_longest_time_is_dropped_first() -> None:
     assert journal.bytes == counted(journal) <= 350
 
 
-def test_oldest_entries_are_dropped_when_the_journal_has_only_one_name() -> None:
+def test_oldest_entries_are_dropped_when_the_journal_has_only_one_page() -> None:
     journal = pages(bytes_kept=150)
     page = journal.turn_to("a")
     page.second.put("kept", Said("x" * 20))
@@ -100,7 +101,7 @@ def test_oldest_entries_are_dropped_when_the_journal_has_only_one_name() -> None
     assert journal.bytes == page.bytes == 150
 
 
-def test_added_entries_are_unsaved_and_restored_entries_are_not() -> None:
+def test_entries_added_to_a_journal_are_unsaved_but_restored_entries_are_not() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     journal.restore("a", Said("read"))
@@ -109,7 +110,7 @@ def test_added_entries_are_unsaved_and_restored_entries_are_not() -> None:
     assert journal.bytes == counted(journal)
 
 
-def test_name_without_entries_is_removed() -> None:
+def test_page_without_entries_is_removed() -> None:
     journal = pages()
     journal.observe(Often(), Now(0, 0))
     assert journal.names() == []
@@ -119,7 +120,7 @@ def test_name_without_entries_is_removed() -> None:
     assert (journal.names(), journal.bytes) == ([], 0)
 
 
-def test_event_of_unknown_type_changes_no_page() -> None:
+def test_event_of_unknown_type_changes_no_journal_page() -> None:
     journal = pages()
     journal.observe("nothing", Now(0, 0))
     assert journal.names() == []
@@ -143,7 +144,7 @@ def test_pending_events_are_bounded_when_the_journal_is_not_read() -> None:
     assert page.first.number == OBSERVED_MAX
 
 
-def test_writer_is_woken_once_for_several_observed_events() -> None:
+def test_writer_of_the_journal_is_woken_once_for_several_observed_events() -> None:
     woken: list[None] = []
     journal = pages(unsaved=Unsaved(lambda: woken.append(None)))
     for text in ("x", "y", "z"):
@@ -151,7 +152,7 @@ def test_writer_is_woken_once_for_several_observed_events() -> None:
     assert len(woken) == 1
 
 
-def test_later_events_are_added_when_an_event_raises_an_exception() -> None:
+def test_later_events_are_added_to_pages_when_an_earlier_event_causes_an_exception() -> None:
     journal = pages()
     page = journal.turn_to("said")
     journal.observe(Said("x" * 200), Now(0, 0))
@@ -169,7 +170,7 @@ def test_size_of_a_page_includes_its_name() -> None:
     assert journal.bytes > 1000
 
 
-def test_save_counts_saves_young_entries_and_changed_counts() -> None:
+def test_method_save_counts_saves_young_entries_and_entries_with_changed_counts() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     page = journal.turn_to("a")
@@ -193,7 +194,7 @@ def test_entry_with_a_minimum_age_is_saved_at_that_age(ms: int, ripe: list[str])
     assert [*ripe, *unsaved.young] == ["a", "b"]
 
 
-def test_young_entry_is_dropped_with_its_name() -> None:
+def test_entry_below_its_minimum_age_is_dropped_with_its_page() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     journal.turn_to("a")
@@ -203,14 +204,14 @@ def test_young_entry_is_dropped_with_its_name() -> None:
     assert (journal.bytes, journal.names()) == (0, [])
 
 
-def test_entry_changed_before_saving_is_saved_once() -> None:
+def test_entry_that_changes_before_it_is_saved_is_saved_once() -> None:
     unsaved = Unsaved()
     for text in ("a", "b"):
         unsaved.mark("g", 1, Said(text))
     assert unsaved.take(9) == [("g", Said("b"))]
 
 
-def test_writer_is_woken_once_until_all_entries_are_saved() -> None:
+def test_writer_of_the_journal_is_woken_once_until_all_entries_are_saved() -> None:
     woken: list[int] = []
     unsaved = Unsaved(lambda: woken.append(len(unsaved)))
     for _ in range(2):
@@ -223,7 +224,7 @@ def test_writer_is_woken_once_until_all_entries_are_saved() -> None:
     assert woken == [1, 1, 0]
 
 
-def test_unsaved_entries_are_bounded_and_lost_entries_are_counted() -> None:
+def test_number_of_unsaved_entries_is_bounded_and_lost_entries_are_counted() -> None:
     unsaved = Unsaved()
     for number in range(UNSAVED_MAX + 7):
         unsaved.mark("g", number, Said("x"))

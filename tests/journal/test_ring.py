@@ -1,4 +1,4 @@
-"""A ring keeps the last entries by key and counts the sum of their sizes."""
+"""A ring keeps only its last entries, each with a key, and knows the sum of the entry sizes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_ring_keeps_the_last_entries_and_drops_the_oldest() -> None:
     assert ring.last is ring.get(5)
 
 
-def test_entry_with_an_existing_key_replaces_it_and_becomes_the_last() -> None:
+def test_put_with_an_existing_key_replaces_the_entry_and_makes_it_the_last() -> None:
     ring = Counted(2)
     ring.put("a", Thing("a"))
     ring.put("b", Thing("b"))
@@ -53,7 +53,7 @@ def test_empty_ring_has_no_last_entry() -> None:
     assert ring.take("a") is None
 
 
-def test_changed_entry_keeps_its_old_size_until_it_is_measured() -> None:
+def test_ring_counts_the_old_size_of_a_changed_entry_until_measure_is_called() -> None:
     ring = Counted(2)
     thing = Thing("a")
     ring.put("a", thing)
@@ -73,7 +73,7 @@ def test_changed_entry_keeps_its_old_size_until_it_is_measured() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_size_of_a_ring_is_the_sum_of_its_entries_after_random_steps(seed: int) -> None:
+def test_size_of_a_ring_is_the_sum_of_its_entry_sizes_after_random_steps(seed: int) -> None:
     chance = random.Random(seed)
     ring = Counted(5)
     kept: dict[int, Thing] = {}

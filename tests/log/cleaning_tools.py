@@ -1,5 +1,5 @@
-"""Random logs, the records that readers of a log receive, and cleanings that run in the test
-process."""
+"""Helpers for tests of log cleaning: random logs, the records that readers receive, and cleanings
+in the test process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 def facts(log: PartitionLog) -> list[list[int]]:
-    """Returns the segments of the log in the form that a cleaning job contains."""
+    """Returns the segments of a log in the form that a cleaning job contains."""
     return [
         list(
             SegmentFacts(
@@ -50,7 +50,7 @@ def facts(log: PartitionLog) -> list[list[int]]:
 
 
 def job_for(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> CleanJob:
-    """A cleaning job for all closed segments of ``log``."""
+    """Returns a cleaning job for all closed segments of ``log``."""
     config = log.config
     settings: dict[str, Any] = {
         "delete_retention_ms": config.delete_retention_ms,
@@ -89,8 +89,8 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 def committed(log: PartitionLog) -> list[Record]:
-    """Returns the records that a read_committed consumer receives, in the order in which the
-    transactions end."""
+    """Returns the records that a read_committed consumer receives, ordered by the end of their
+    transactions."""
     return list(_committed(log))
 
 
@@ -109,7 +109,7 @@ def _committed(log: PartitionLog) -> Iterator[Record]:
 
 
 def last_by_key(records: list[Record]) -> dict[bytes, Record]:
-    """Returns the record with the highest offset for each key."""
+    """Returns for each key the record with the highest offset."""
     last: dict[bytes, Record] = {}
     for record in sorted(records):
         if record.key is not None:
@@ -118,10 +118,8 @@ def last_by_key(records: list[Record]) -> dict[bytes, Record]:
 
 
 class RandomLog:
-    """Appends values, tombstones, transactions and idempotent batches, as in a compacted topic.
-
-    Each append also goes to ``shadow``, a log that is never cleaned.
-    """
+    """Appends random values, tombstones, transactions and idempotent batches, as in a compacted
+    topic. Appends the same batches to ``shadow``, a log that is never cleaned."""
 
     def __init__(self, log: PartitionLog, chance: random.Random, keys: int = 12) -> None:
         self.log = log

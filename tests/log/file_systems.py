@@ -1,4 +1,4 @@
-"""The file systems that the tests compare, each with an empty directory."""
+"""The file systems with which tests run, each with an empty directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small logs for tests: batches with known bytes, and a log on simulated files."""
+"""Helpers for tests of logs: batches with known bytes, and a log on simulated files."""
 
 from __future__ import annotations
 
@@ -29,11 +29,8 @@ def batch(
     leader_epoch: int = 0,
     transactional: bool = False,
 ) -> bytes:
-    """Returns a batch that has one record per value, all with the same timestamp. Without values it
-    has one record ``b"v"``.
-
-    ``producer`` is the producer id, the epoch and the base sequence.
-    """
+    """Returns a batch with one record for each value, all with the same timestamp. Without
+    ``values`` it has the record ``b"v"``. ``producer`` is producer id, epoch and base sequence."""
     records = [
         Record(base_offset + index, timestamp_ms, None, value)
         for index, value in enumerate(values or (b"v",))
@@ -78,24 +75,22 @@ def open_log(
 
 
 def append_values(log: PartitionLog, *values: bytes, timestamp_ms: int = NOW_MS) -> None:
-    """Appends a batch that has one record for each value."""
     for value in values:
         log.append(batch(0, value, timestamp_ms=timestamp_ms), 0, timestamp_ms)
 
 
 def forget_producers(log: PartitionLog) -> None:
-    """Expires all producers without an open transaction."""
+    """Expires all producers that have no open transaction."""
     for _ in log.producers.expire(1 << 62):
         pass
 
 
 def last_batches(log: PartitionLog) -> dict[int, tuple[int, int]]:
-    """Returns the offset of the last data record and the epoch of each producer."""
+    """Returns for each producer id the offset of its last data record, and its epoch."""
     return {key: last for piece in log.producers.last_batches() for key, last in piece.items()}
 
 
 def snapshot_of(producers: ProducerStates) -> bytes:
-    """The content of a ``.snapshot`` file with the state of ``producers``."""
     image = producers.freeze(1)
     for _ in image.pack():
         pass
@@ -103,7 +98,7 @@ def snapshot_of(producers: ProducerStates) -> bytes:
 
 
 def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int, bytes | None]]:
-    """Returns the offset and the value of every record, in log order."""
+    """Returns offset and value of every record, in log order."""
     return [
         (record.offset, record.value)
         for buffer, header in log.scan(from_offset)
@@ -112,7 +107,8 @@ def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int,
 
 
 def unpack_kafka_directory(name: str, target: Path) -> Path:
-    """Unpacks the archive ``name`` of tests/data/kafka-dirs, and returns the data directory."""
+    """Unpacks the archive ``name`` of tests/data/kafka-dirs. Returns the path of the Kafka data
+    directory."""
     with tarfile.open(KAFKA_DIRECTORIES / name / "data.tar.xz") as archive:
         archive.extractall(target, filter="data")
     return target / "data"

@@ -1,8 +1,5 @@
-"""A model of the producers and transactions of a log: a list of the appended batches, which the
-model reads from the first batch for each answer.
-
-The model uses no code of `log/`.
-"""
+"""A model of the producers and transactions of a log. It keeps the list of all appended batches,
+and computes each answer from the whole list. The model uses no code of `log/`."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ GAP, FENCED, STATE, OLD_COORDINATOR = 45, 47, 48, 52
 
 
 class Batch(NamedTuple):
-    """A data batch, or the marker that ends a transaction."""
+    """A data batch, or a marker that ends a transaction."""
 
     offset: int
     count: int
@@ -38,20 +35,21 @@ class Batch(NamedTuple):
 
 
 class Model:
-    """The log of one partition. An answer of the model is "+", an offset, or an error code."""
+    """The producers and transactions of one partition. The answer to an append is "+", an offset,
+    or an error code."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.forgotten = 0
-        """The offset before which a restart may have removed all batches of a producer except its
-        last batch."""
+        """An offset. A restart may have removed all batches of a producer before this offset,
+        except the producer's last batch."""
 
     @property
     def end(self) -> int:
         return self.batches[-1].last + 1 if self.batches else 0
 
     def cut(self, end: int) -> None:
-        """Removes all batches at and after the offset ``end``."""
+        """Removes all batches that end at or after the offset ``end``."""
         self.batches = [batch for batch in self.batches if batch.last < end]
 
     # -- state of a producer
@@ -64,7 +62,7 @@ class Model:
         return own[-1].epoch if own else UNKNOWN
 
     def recent(self, producer: int) -> list[Batch]:
-        """Returns the data batches of the producer since its last change of epoch."""
+        """Returns the data batches of the producer in its current epoch."""
         found: list[Batch] = []
         epoch = UNKNOWN
         for batch in self.of(producer):
@@ -75,8 +73,8 @@ class Model:
         return found
 
     def open_since(self, producer: int, before: int | None = None) -> int | None:
-        """Returns the first offset of the producer's open transaction. Ignores batches at and after
-        ``before``."""
+        """Returns the first offset of the producer's open transaction, or None. Ignores batches
+        from offset ``before`` on."""
         since: int | None = None
         for batch in self.of(producer):
             if before is not None and batch.offset >= before:
@@ -119,7 +117,7 @@ class Model:
         return self.epoch(producer), self.recent(producer)
 
     def end_of(self, marker: Batch, rules: int) -> str | int:
-        """Returns the answer to an append of a marker."""
+        """Returns the answer to an append of a marker. ``rules`` is the transaction version."""
         if self.of(marker.producer):
             epoch = self.epoch(marker.producer)
             is_newer = self.open_since(marker.producer) is not None and epoch != NO_EPOCH_LEFT
@@ -132,13 +130,13 @@ class Model:
     # -- visible to read_committed consumers
 
     def first_open(self, before: int | None = None) -> int | None:
-        """Returns the first offset of the oldest open transaction. Ignores batches at and after
-        ``before``."""
+        """Returns the first offset of the oldest open transaction, or None. Ignores batches from
+        offset ``before`` on."""
         began = [self.open_since(producer, before) for producer in self.producers]
         return min([since for since in began if since is not None], default=None)
 
     def aborted(self) -> list[tuple[int, int, int, int]]:
-        """Returns the producer, first offset, marker offset and last stable offset of each aborted
+        """Returns producer id, first offset, marker offset and last stable offset of each aborted
         transaction."""
         found = []
         for batch in self.batches:

@@ -1,4 +1,5 @@
-"""Results and costs of reads with a maximum offset, such as those of read_committed consumers."""
+"""Reads of a log with a maximum offset, such as those of read_committed consumers: their results
+and their costs."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def filled_log(**settings: int) -> PartitionLog:
 
 
 def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> int:
-    """Returns the number of file reads of a repeated read, after a first read has located the
-    offsets."""
+    """Returns the number of file reads of a log read, after an equal read has cached the file
+    positions."""
     log.read(args[0], EVERYTHING, max_offset=args[1])
     reads = 0
     real = SimulatedFile.read
@@ -78,7 +79,7 @@ def test_read_ends_at_each_max_offset(segment_bytes: int) -> None:
             assert found.count(b"value") == limit
 
 
-def test_truncation_invalidates_the_cached_max_offset() -> None:
+def test_truncation_invalidates_the_cached_position_of_a_max_offset() -> None:
     log = filled_log()
     log.read(0, EVERYTHING, max_offset=30)
     log.truncate_to(20, NOW_MS)

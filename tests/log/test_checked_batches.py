@@ -1,4 +1,5 @@
-"""The fast check of batches in recovery has the same result as the slow check for any bytes."""
+"""The fast check of batches in log recovery has the same result as the slow check, for any
+bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def segment_of(data: bytes) -> Segment:
 
 
 def gathered(batches: Iterable[tuple[int, ...]]) -> Found:
-    """Returns the batches before the first damage, and the position of the damage."""
+    """Returns the batches before the first damage, and the position of the damage or None."""
     found: list[tuple[int, ...]] = []
     try:
         for each in batches:
@@ -59,7 +60,7 @@ def thoroughly(data: bytes) -> Found:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
-def test_fast_check_finds_every_entry_of_every_format(chunk_bytes: int) -> None:
+def test_fast_check_of_batches_finds_every_batch_of_every_message_format(chunk_bytes: int) -> None:
     found, damaged_at = quickly(DATA, chunk_bytes)
 
     assert damaged_at is None
@@ -70,7 +71,7 @@ def test_fast_check_finds_every_entry_of_every_format(chunk_bytes: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
-def test_fast_check_stops_at_the_same_damage_as_the_slow_check(chunk_bytes: int) -> None:
+def test_fast_check_of_batches_stops_at_the_same_damage_as_the_slow_check(chunk_bytes: int) -> None:
     differing = []
     for position in range(len(DATA)):
         for damaged in (
@@ -84,7 +85,7 @@ def test_fast_check_stops_at_the_same_damage_as_the_slow_check(chunk_bytes: int)
 
 
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
-def test_non_ascending_offsets_are_reported_as_damage(chunk_bytes: int) -> None:
+def test_batches_with_non_ascending_offsets_are_reported_as_damage(chunk_bytes: int) -> None:
     found, damaged_at = quickly(batch(5) + batch(5), chunk_bytes)
 
     assert [each[3] for each in found] == [5]

@@ -1,4 +1,4 @@
-"""The selection of segments for a cleaning, tested with plain numbers."""
+"""The selection of the segments that a cleaning covers, tested without files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ CONFIG = LogConfig(cleanup_policy="compact")
 
 
 def segments(*sizes: int, offsets: int = 100, index: int = 8) -> list[SegmentFacts]:
-    """Returns segments of 100 offsets each, written at intervals of one second. The last segment is
-    active."""
+    """Returns segments with these sizes, each of which has 100 offsets and is one second newer than
+    the previous one. The last segment is active."""
     return [
         SegmentFacts(number * offsets, size, 1000 * (number + 1), index, index)
         for number, size in enumerate(sizes)
     ]
 
 
-def test_dirty_part_extends_from_the_last_cleaning_to_the_active_segment() -> None:
+def test_dirty_part_of_a_log_extends_from_the_last_cleaning_to_the_active_segment() -> None:
     found = cleanable(segments(10, 20, 30, 40), 100, 0, CONFIG, 10_000)
     assert (found.first_dirty_offset, found.end_offset) == (100, 300)
     assert (found.clean_bytes, found.dirty_bytes) == (10, 50)
@@ -39,14 +39,14 @@ def test_dirty_part_extends_from_the_last_cleaning_to_the_active_segment() -> No
         (301, 0, 0),  # the checkpoint belongs to an earlier, longer log with the same name
     ],
 )
-def test_dirty_part_begins_at_the_checkpoint_or_the_log_start(
+def test_dirty_part_of_a_log_begins_at_the_cleaner_checkpoint_or_the_log_start(
     checkpoint: int | None, log_start: int, first_dirty: int
 ) -> None:
     found = cleanable(segments(10, 10, 10, 10), checkpoint, log_start, CONFIG, 10_000)
     assert found.first_dirty_offset == first_dirty
 
 
-def test_dirty_part_ends_before_the_first_segment_within_the_min_lag() -> None:
+def test_dirty_part_of_a_log_ends_before_segments_within_min_compaction_lag() -> None:
     config = dataclasses.replace(CONFIG, min_compaction_lag_ms=500)
     facts = segments(10, 10, 10, 10)
     assert cleanable(facts, None, 0, config, 2499).end_offset == 100
@@ -85,7 +85,7 @@ def test_groups_of_adjacent_segments_do_not_exceed_the_limits() -> None:
         (100 * MIB, 20 * MIB, 1, True),
     ],
 )
-def test_offsets_partition_is_too_large_when_most_bytes_are_superseded(
+def test_offsets_partition_is_too_large_when_most_of_its_bytes_are_superseded(
     size: int, dirty: int, live: int, heavy: bool
 ) -> None:
     assert weighs_too_much(size, dirty, live, MIB) is heavy

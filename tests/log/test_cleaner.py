@@ -1,8 +1,6 @@
-"""A cleaning keeps the last record of each key with its offset, and readers see no difference.
-
-The logs are random, with tombstones, transactions, idempotent producers and all codecs. Every
-failure prints its seed.
-"""
+"""A cleaning keeps the last record of each key at its offset, and readers see no difference. The
+logs are random, with tombstones, transactions, idempotent producers and all codecs. Each failure
+prints its seed."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 class Cleaned:
-    """A log that is cleaned several times, and a second log with the same records that is never
+    """A log that is cleaned several times, and a second log with the same batches that is never
     cleaned."""
 
     def __init__(self, seed: int) -> None:
@@ -53,7 +51,7 @@ class Cleaned:
         self.writer = RandomLog(self.log, self.chance)
         self.first_dirty = 0
         self.rounds: list[tuple[int, int]] = []
-        """The wall time and the end offset of each cleaning."""
+        """For each cleaning, the wall clock time and the offset at which it ended."""
 
     def round(self, **fields: int) -> CleanDone:
         self.writer.append(self.chance.randint(5, 60))
@@ -66,7 +64,7 @@ class Cleaned:
         return done
 
     def horizon_ms(self, offset: int) -> int:
-        """Returns the time until which a tombstone at ``offset`` must be kept."""
+        """Returns the time in ms until which a tombstone at ``offset`` must be kept."""
         return RETENTION_MS + next((now for now, end in self.rounds if end > offset), 1 << 62)
 
 
@@ -109,7 +107,7 @@ def test_cleaned_part_has_one_record_per_key_and_no_aborted_records(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_reads_skip_the_gaps_of_a_cleaning(seed: int) -> None:
+def test_reads_skip_the_offset_gaps_that_a_cleaning_leaves(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -142,7 +140,7 @@ def test_reads_skip_the_gaps_of_a_cleaning(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_reopened_cleaned_log_has_its_producers_and_end_offset(seed: int) -> None:
+def test_reopened_cleaned_log_has_the_same_producers_and_log_end_offset(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -179,7 +177,7 @@ def test_small_offset_map_cleans_the_log_in_several_runs(seed: int) -> None:
 
 
 def put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], **fields: int) -> None:
-    """Appends one batch with these keys and values."""
+    """Appends one batch with these pairs of key and value."""
     first = log.log_end_offset
     records = [
         Record(first + index, NOW_MS + index, key, value)
@@ -189,7 +187,7 @@ def put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], **fields: 
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int, int, int | None]]:
-    """Returns base offset, last offset, record count and delete horizon of every batch."""
+    """Returns base offset, last offset, number of records and delete horizon of every batch."""
     return [
         (header.base_offset, header.last_offset, header.record_count, header.delete_horizon_ms)
         for _, header in log.scan()
@@ -197,7 +195,7 @@ def batches(log: PartitionLog) -> list[tuple[int, int, int, int | None]]:
 
 
 @pytest.mark.parametrize("key_bytes", [4, 36, 1000])
-def test_offset_map_stays_within_its_memory_limit(key_bytes: int) -> None:
+def test_offset_map_of_a_cleaning_stays_within_its_memory_limit(key_bytes: int) -> None:
     bytes_max = 1 << 20
     chance = random.Random(3)
     tracemalloc.start()
@@ -220,7 +218,7 @@ def test_offset_map_stays_within_its_memory_limit(key_bytes: int) -> None:
     assert bytes_max / 4 < used < bytes_max
 
 
-def test_batch_that_loses_no_record_keeps_its_bytes() -> None:
+def test_batch_that_loses_no_record_in_a_cleaning_keeps_its_bytes() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"), compression=1)
     put(log, (b"c", b"1"))
@@ -233,7 +231,7 @@ def test_batch_that_loses_no_record_keeps_its_bytes() -> None:
     assert (done.records_read, done.records_kept, done.keys) == (3, 3, 3)
 
 
-def test_batch_that_loses_records_keeps_offset_range_and_codec() -> None:
+def test_batch_that_loses_records_in_a_cleaning_keeps_offset_range_and_codec() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), compression=4)
     log.roll()
@@ -283,7 +281,7 @@ def test_tombstone_is_kept_for_delete_retention_ms_from_its_first_cleaning() -> 
     assert [record.key for record in all_records(log)] == [b"b", b"c"]
 
 
-def test_tombstones_at_or_after_keep_tombstones_from_are_kept() -> None:
+def test_tombstones_are_kept_from_the_offset_in_keep_tombstones_from_on() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", None), (b"b", None), (b"c", b"1"))
@@ -325,7 +323,7 @@ def test_last_batch_of_a_producer_is_kept_when_its_records_are_removed() -> None
     assert (header.producer_id, header.base_sequence, header.last_sequence) == (5, 1, 2)
 
 
-def test_max_timestamp_of_a_cleaned_log_ignores_emptied_batches() -> None:
+def test_max_timestamp_of_a_cleaned_log_ignores_batches_without_records() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     newer = encode_batch(
         [Record(0, NOW_MS + 500, b"a", b"1")], producer_id=5, producer_epoch=0, base_sequence=0
@@ -369,7 +367,7 @@ def transactional(log: PartitionLog, producer: int, sequence: int, *keys: bytes)
     log.append_encoded(batch, first, first + len(keys) - 1, NOW_MS, [read_header(batch)])
 
 
-def test_marker_is_removed_after_delete_retention_without_records() -> None:
+def test_marker_is_removed_delete_retention_ms_after_its_records_are_removed() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     transactional(log, 9, 0, b"a")
     end(log, 9, COMMIT)
@@ -444,7 +442,7 @@ def test_damage_stops_a_cleaning_and_is_reported_with_its_position() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_cleaning_writes_only_files_with_the_suffix_cleaned() -> None:
+def test_cleaning_accesses_only_files_with_the_suffix_cleaned() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"), (b"a", b"2"))

@@ -1,7 +1,8 @@
-"""After a crash at any step of a cleaning, the log has the old or the new segments.
+"""After a crash at any step of a cleaning, the log has either the old or the new segments.
 
-If the cleaning has several groups of segments, the first groups can be new and the later groups
-old. In each case each key has its last value, and removed keys stay removed.
+A cleaning can replace several groups of segments one after another. After a crash, the first groups
+can be new and the later groups old. In each case, each key has its last value, and removed keys
+stay removed.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from tests.simulated_files import Fault, SimulatedFiles
 
 
 class Crash(Exception):
-    """The process is killed."""
+    """Raised instead of a file operation, as if the process were killed."""
 
 
 class CrashingFiles(SimulatedFiles):
-    """Raises Crash before the file operation with the number ``crash_at``. The first operation has
-    number 0."""
+    """Raises `Crash` before file operation number ``crash_at``. The first operation has number
+    0."""
 
     crash_at = -1
 
@@ -48,8 +49,8 @@ class CrashingFiles(SimulatedFiles):
 
 
 def prepared(seed: int) -> tuple[CrashingFiles, PartitionLog, int, int]:
-    """Returns a log that a cleaning will change, with its files, its first dirty offset and the
-    time."""
+    """Returns files and a log that a cleaning will change, the first dirty offset, and the time of
+    the cleaning in ms."""
     fs = CrashingFiles()
     log = open_log(fs, **SETTINGS)
     writer = RandomLog(log, random.Random(seed))
@@ -83,8 +84,8 @@ def replaying(log: PartitionLog, groups: list[CleanedGroup], now_ms: int, first_
 def mixtures(
     old: list[tuple[int, int]], new: list[tuple[int, int]], groups: list[CleanedGroup]
 ) -> list[list[tuple[int, int]]]:
-    """Returns the possible logs after a crash: the first n groups are new and the later groups are
-    old."""
+    """Returns the possible contents of the log after a crash. The first n groups of segments are
+    new, and the later groups are old."""
     borders = [group.base_offset for group in groups[1:]]
     return [old, new] + [
         [batch for batch in new if batch[0] < border]
@@ -145,7 +146,7 @@ def test_crash_at_any_step_of_a_cleaning_leaves_the_old_or_the_new_log(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_disk_failure_keeps_the_log_and_the_next_cleaning_succeeds(seed: int) -> None:
+def test_disk_failure_during_a_cleaning_keeps_the_log_and_next_cleaning_succeeds(seed: int) -> None:
     fs, log, first_dirty, now_ms = prepared(seed)
     before = all_records(log)
     for operation, code in (("open", errno.ENOSPC), ("write", errno.ENOSPC), ("fsync", errno.EIO)):
@@ -178,7 +179,7 @@ def test_readers_can_read_replaced_segments_to_the_end() -> None:
     assert [first, *reader] == before, "a reader under way sees the log as it was"
 
 
-def test_cleaning_does_not_restore_segments_deleted_during_it() -> None:
+def test_cleaning_does_not_restore_segments_that_are_deleted_during_the_cleaning() -> None:
     fs, log, first_dirty, now_ms = prepared(2)
     refused: list[CleanedGroup] = []
 
@@ -195,7 +196,7 @@ def test_cleaning_does_not_restore_segments_deleted_during_it() -> None:
     assert refused[0].base_offset == 0
 
 
-def test_retention_deletes_no_segment_during_an_exchange() -> None:
+def test_retention_deletes_no_segment_while_cleaned_segments_replace_old_segments() -> None:
     _, log, _, now_ms = prepared(3)
     log.delete_records(-1)
     log.segments.swapping = True

@@ -1,7 +1,5 @@
-"""Batches that lose all their records in a cleaning are handled as in Apache Kafka 4.3.1.
-
-`tests/interop/test_cleaned_as_kafka.py` compares Muster and Kafka.
-"""
+"""Tests of batches that lose all their records in a cleaning. Muster handles them as Apache Kafka
+4.3.1 does, which `tests/interop/test_cleaned_as_kafka.py` verifies."""
 
 from __future__ import annotations
 
@@ -17,17 +15,16 @@ from tests.log.test_cleaner import batches, put
 from tests.simulated_files import SimulatedFiles
 
 SMALL: dict[str, Any] = {**SETTINGS, "segment_bytes": 100}
-"""Settings with which each segment contains only one batch, before and after a cleaning."""
+"""These settings put each batch into a segment of its own. A cleaning does not merge these
+segments."""
 
 
 def sizes(log: PartitionLog) -> list[tuple[int, bool]]:
-    """Returns the base offset of each closed segment, and True if the segment contains a batch."""
+    """Returns, for each closed segment, its base offset and whether it contains a batch."""
     return [(segment.base_offset, segment.size > 0) for segment in log.segments[:-1]]
 
 
 def overwritten(fs: SimulatedFiles, **settings: int | str) -> PartitionLog:
-    """Returns a log of three segments. All records of the first and of the second segment are
-    superseded."""
     log = open_log(fs, **{**SMALL, **settings})
     for value in (b"1", b"2", b"3"):
         put(log, (b"a", value))
@@ -73,7 +70,7 @@ def test_log_with_segments_without_a_batch_opens_and_is_cleaned_again(
 @pytest.mark.parametrize(
     ("cleanup_policy", "cleaned_to"), [("compact", 0), ("compact", 4), ("delete", 4)]
 )
-def test_log_opens_after_a_kill_when_a_cleaning_emptied_a_segments_end(
+def test_log_opens_after_a_kill_when_a_cleaning_removed_the_last_records_of_a_segment(
     recovery_point: int, first: bytes, cleanup_policy: str, cleaned_to: int
 ) -> None:
     """The recovery point can be inside a segment that a cleaning merged from several segments."""
@@ -99,7 +96,7 @@ def test_log_opens_after_a_kill_when_a_cleaning_emptied_a_segments_end(
     assert not again.recovery.cuts
 
 
-def test_last_batch_is_emptied_by_a_cleaning_and_removed_by_the_next() -> None:
+def test_last_batch_is_emptied_by_a_cleaning_and_removed_by_the_next_cleaning() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     put(log, (b"a", b"1"))

@@ -22,7 +22,7 @@ CODECS_OF_OLD = (0, 0, 1, 2, 3)
 
 
 def entries(log: PartitionLog) -> list[tuple[int, int, list[Record]]]:
-    """Returns magic, codec and records of each entry, and checks each entry."""
+    """Returns magic, codec and records of each batch or message of the log."""
     return [
         (header.magic, header.compression, list(stored_records(buffer, header)))
         for buffer, header in log.scan()
@@ -34,8 +34,8 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 class OldLog:
-    """A log with random appends by clients of several versions. `every` contains all appended
-    records."""
+    """A log with random appends by clients of several versions. The attribute `every` lists all
+    appended records."""
 
     def __init__(self, seed: int, magics: tuple[int, ...]) -> None:
         self.chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Transactions in a cleaned log: their records, their markers, and the index of aborted
+"""Tests of transactions in a cleaned log: their records, their markers, and the index of aborted
 transactions.
 
 A read_committed consumer receives the same records before and after the cleaning.
@@ -29,7 +29,8 @@ def offsets(log: PartitionLog) -> list[int]:
 
 
 def entries(log: PartitionLog) -> list[tuple[int, int, int]]:
-    """Returns producer id, first offset and marker offset of each index entry."""
+    """Returns the producer id, the first offset and the marker offset of each entry in the
+    transaction index."""
     return [entry[:3] for segment in log.segments for entry in segment.transactions]
 
 
@@ -67,7 +68,8 @@ def test_record_committed_in_the_active_segment_supersedes_older_records() -> No
 def test_transactional_batch_after_its_marker_supersedes_no_record(
     late_go: bool, left: list[int]
 ) -> None:
-    """Otherwise an uncommitted record could be the last record of a key."""
+    """If the batch superseded an older record, an uncommitted record could become the last record
+    of a key."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     end(log, 9, ABORT, epoch=1)
@@ -94,9 +96,9 @@ def test_markers_with_equal_keys_do_not_supersede_each_other() -> None:
 
 @pytest.mark.proves("transactions 41")
 def test_aborted_index_entry_is_kept_until_a_cleaning_after_its_last_batch() -> None:
-    """As in Kafka, the cleaning that removes the records keeps the index entry, and the next
-    cleaning removes the entry. A later cleaning removes the marker, because a consumer that has
-    read the entry waits for the marker."""
+    """As in Kafka, the first cleaning removes the aborted records and keeps the index entry. The
+    next cleaning removes the entry. A later cleaning removes the marker, because a consumer that
+    has read the entry waits for the marker."""
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")
@@ -151,7 +153,7 @@ def test_last_transactional_batch_of_a_producer_keeps_its_index_entry() -> None:
     assert consumed(log) == [2]
 
 
-def test_emptied_marker_keeps_its_epoch_and_ends_no_transaction() -> None:
+def test_cleaned_marker_batch_keeps_its_epoch_and_ends_no_transaction() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")

@@ -1,7 +1,7 @@
-"""The common behavior of the file system of the operating system, of the file system in memory and
-of the simulated file system.
+"""Tests that the real file system, the file system in memory and the simulated file system behave
+alike.
 
-The file system of the operating system is the reference. Each case has its results and its errors.
+The file system of the operating system is the reference for results and errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ def fs(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 @pytest.fixture
 def at(tmp_path: Path) -> Callable[[str], str]:
-    """Returns a function that returns the path of a name in an existing directory."""
     return lambda name: str(tmp_path / name)
 
 
@@ -234,7 +233,7 @@ def test_link_makes_a_second_name_of_the_same_file(fs: FileSystem, at: At) -> No
     assert fs.list(at("")) == ["g", "h"]
 
 
-def test_rename_to_a_link_of_the_same_file_keeps_both(fs: FileSystem, at: At) -> None:
+def test_rename_to_a_link_of_the_same_file_keeps_both_names(fs: FileSystem, at: At) -> None:
     put(fs, at("f"), b"one")
     fs.link(at("f"), at("g"))
     fs.rename(at("f"), at("g"))

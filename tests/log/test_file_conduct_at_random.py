@@ -1,4 +1,5 @@
-"""Random calls have the same results in the real file system and in the file system in memory."""
+"""Tests that random calls have the same results in the real file system and in the file system in
+memory."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ CALLS = st.one_of(
 
 
 class Caller:
-    """Calls a file system and returns results that can be compared. Numbers identify open files."""
+    """Calls methods of a file system by name. Results of two file systems are comparable: open
+    files are returned as numbers, and errors as values."""
 
     def __init__(self, fs: FileSystem, root: Path) -> None:
         self.fs = fs
@@ -108,7 +110,8 @@ class Caller:
         return file and file.size()
 
     def all_of(self, name: str = "") -> object:
-        """Returns the names below ``name`` and the content of the files."""
+        """Returns the content of the file ``name``, or a dict of all names below the directory
+        ``name``."""
         path = self.path(name)
         try:
             below = [each if not name else f"{name}/{each}" for each in self.fs.list(path)]

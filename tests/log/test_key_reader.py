@@ -1,5 +1,5 @@
-"""Keys that are read from tables of records equal the keys that are read from single records, for
-records of all shapes."""
+"""Tests of the reader of record keys, which decodes consecutive records of equal layout as one
+table."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def expected(records: list[Record]) -> dict[bytes, int]:
 
 
 def random_records(chance: random.Random) -> list[Record]:
-    """Returns consecutive records of one shape, which are values or tombstones. Gaps, headers and
-    records of other shapes are among them."""
+    """Returns records in groups of equal key size and value size. Some records have headers or no
+    key, and some groups are tombstones or have gaps between offsets."""
     records: list[Record] = []
     offset = BASE + chance.choice([0, 40, 8000])
     for _ in range(chance.randint(1, 6)):
@@ -57,7 +57,7 @@ def test_key_reader_returns_the_keys_and_offsets_of_the_records(seed: int) -> No
     assert key_bytes == sum(len(record.key or b"") for record in records)
 
 
-def test_consecutive_records_of_equal_shape_are_read_as_a_table(
+def test_consecutive_records_of_equal_layout_are_read_as_a_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     records = [Record(BASE + n, 5000, b"k%05d" % n, b"value") for n in range(5000)]
@@ -78,7 +78,7 @@ def test_consecutive_records_of_equal_shape_are_read_as_a_table(
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_section_is_refused_or_read_within_its_bytes(seed: int) -> None:
+def test_damaged_records_section_is_refused_or_yields_only_bytes_of_the_section(seed: int) -> None:
     chance = random.Random(seed)
     section, count = encode_section(random_records(chance), BASE, 5000)
     for damaged in (

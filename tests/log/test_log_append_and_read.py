@@ -222,7 +222,7 @@ def test_read_returns_whole_batches_up_to_max_bytes(
     assert (info.log_start_offset, info.log_end_offset) == (0, 6)
 
 
-def test_read_without_min_one_batch_respects_the_limit(log: PartitionLog) -> None:
+def test_read_without_min_one_batch_returns_at_most_max_bytes(log: PartitionLog) -> None:
     info = log.read(0, 50, min_one_batch=False)
     assert len(info.data) == 50
     assert info.first_entry_incomplete
@@ -286,7 +286,7 @@ def test_scan_begins_at_the_batch_that_contains_the_offset(log: PartitionLog) ->
 # -- real files
 
 
-def test_read_returns_slices_that_are_ranges_of_real_files(tmp_path: Path) -> None:
+def test_read_returns_byte_ranges_of_the_segment_file(tmp_path: Path) -> None:
     log = PartitionLog.open(OsFileSystem(), str(tmp_path / "t-0"), "t", 0, LogConfig())
     data = b"".join(batch(offset, b"x" * offset) for offset in range(100))
     log.append_encoded(data, 0, 99, NOW_MS)

@@ -1,4 +1,5 @@
-"""Lookups of the first record with at least a given timestamp, with and without indexes."""
+"""Tests of lookups of the first record whose timestamp is at least a given time, with and without
+indexes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Disk failures: the bytes of a failed write are truncated, and the log is poisoned. After a failed
-truncation or flush the log is poisoned until a restart."""
+"""Tests of disk failures. The bytes of a failed write are truncated, and the log is poisoned. After
+a failed truncation or flush, the log stays poisoned until a restart."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_append_of_several_batches_is_one_write() -> None:
     assert fs.calls == [("write", LOG), ("write", LOG)]
 
 
-def test_append_encoded_at_a_wrong_offset_raises() -> None:
+def test_method_append_encoded_raises_an_error_at_a_wrong_offset() -> None:
     log = open_log(SimulatedFiles())
     with pytest.raises(ValueError, match="ends at offset 0"):
         log.append_encoded(batch(1), 1, 1, 1)
@@ -210,8 +210,7 @@ def test_close_fsyncs_all_written_files() -> None:
 
 
 class OutOfMemory(SimulatedFiles):
-    """Simulated files whose next fsync fails because memory is exhausted. This error is not a disk
-    failure."""
+    """Simulated files whose next fsync raises MemoryError, which is not a disk failure."""
 
     lacking = ""
 
@@ -223,7 +222,7 @@ class OutOfMemory(SimulatedFiles):
 
 
 class Worst(random.Random):
-    """A random source with which a power loss removes all bytes that were not fsynced."""
+    """A random source with which a simulated power loss removes all bytes that were not fsynced."""
 
     def randint(self, a: int, b: int) -> int:
         return a
@@ -231,8 +230,8 @@ class Worst(random.Random):
 
 @pytest.mark.parametrize("operation", ["fsync", "fsync_directory"])
 def test_flush_after_an_out_of_memory_flush_fsyncs_all_files(operation: str) -> None:
-    """Regression: the second flush did not fsync this file or directory, so a power loss removed
-    acknowledged records."""
+    """Regression: a flush after the failed flush did not fsync the file or directory whose fsync
+    had failed. A power loss then removed acknowledged records."""
     fs = OutOfMemory()
     log = open_log(fs)
     append_values(log, b"0", b"1")
@@ -247,9 +246,9 @@ def test_flush_after_an_out_of_memory_flush_fsyncs_all_files(operation: str) -> 
     assert values(open_log(fs, recovery_point=2)) == [(0, b"0"), (1, b"1")]
 
 
-def test_directory_added_during_a_flush_is_fsynced_by_the_next() -> None:
-    """Regression: the appending thread added the directory to a collection that the flush had
-    already replaced."""
+def test_directory_added_during_a_flush_is_fsynced_by_the_next_flush() -> None:
+    """Regression: the appending thread added the directory to a set of unsynced directories that
+    the flush had already replaced with a new set."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

@@ -20,7 +20,7 @@ FS = OsFileSystem()
 
 
 def open_here() -> list[str]:
-    """Returns the paths of the open descriptors of this process, which /proc lists."""
+    """Returns the paths of the open descriptors of this process, read from /proc."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the descriptor that lists the folder is closed now
@@ -44,7 +44,7 @@ def test_file_is_written_and_read_at_positions(tmp_path: Path) -> None:
     assert file.read(0, 100) == b"ab"
 
 
-def test_open_creates_a_missing_file_only_with_create(tmp_path: Path) -> None:
+def test_method_open_creates_a_missing_file_only_with_argument_create(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FS.open(str(tmp_path / "f"))
     assert not FS.exists(str(tmp_path / "f"))
@@ -145,8 +145,7 @@ def test_directory_lock_prevents_a_posix_lock_by_java(tmp_path: Path) -> None:
 
 
 def test_bytes_of_a_partial_write_are_truncated_and_the_error_is_raised(tmp_path: Path) -> None:
-    """With a limit of the file size, the operating system accepts a part of a write and refuses the
-    rest."""
+    """The test limits the file size, so the operating system writes only a part of the data."""
     script = """
 import resource, sys
 from log.config import LogConfig

@@ -1,4 +1,4 @@
-"""The files of a log have the same bytes as examples that are written by hand."""
+"""Tests of the files of a log. Their bytes equal examples that are written by hand."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_time_index_has_timestamps_and_relative_offsets(fs: SimulatedFiles) -> N
 
 @pytest.mark.parametrize("padding", [0, 1, 7, 8, 16, 1 << 16])
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_offset_index_is_loaded_trimmed_or_padded(
+def test_offset_index_with_or_without_zero_padding_is_loaded(
     fs: SimulatedFiles, padding: int, in_memory: bool
 ) -> None:
     fs.put(INDEX, bytes.fromhex("00000005 00001000  00000009 00002000") + bytes(padding))
@@ -78,7 +78,9 @@ def test_offset_index_is_loaded_trimmed_or_padded(
 
 
 @pytest.mark.parametrize("padding", [0, 12, 1200])
-def test_time_index_is_loaded_trimmed_or_padded(fs: SimulatedFiles, padding: int) -> None:
+def test_time_index_with_or_without_zero_padding_is_loaded(
+    fs: SimulatedFiles, padding: int
+) -> None:
     # The last relative offset, 256, ends with a zero byte.
     entries = "0000000000000064 00000005  00000000000000c8 00000100"
     fs.put(TIME_INDEX, bytes.fromhex(entries) + bytes(padding))
@@ -90,7 +92,7 @@ def test_time_index_is_loaded_trimmed_or_padded(fs: SimulatedFiles, padding: int
     assert {time: index.lookup(time) for time in lookups} == lookups
 
 
-def test_empty_offset_index_returns_the_start_of_its_segment(fs: SimulatedFiles) -> None:
+def test_lookup_in_an_empty_offset_index_returns_the_segment_start(fs: SimulatedFiles) -> None:
     assert OffsetIndex(fs, INDEX, 1000, 1024).lookup(1005) == 0
     index = TimeIndex(fs, TIME_INDEX, 1000, 1024)
     assert (index.lookup(7), index.last()) == (1000, (-1, 1000))
@@ -188,7 +190,7 @@ def test_new_epoch_is_written_into_the_existing_file(
     assert fs.names[EPOCHS] is there
 
 
-def test_leader_epoch_file_is_replaced_above_512_bytes_or_when_shorter(
+def test_leader_epoch_file_is_replaced_when_it_exceeds_512_bytes_or_shrinks(
     fs: SimulatedFiles,
 ) -> None:
     epochs = begun_epochs(fs)

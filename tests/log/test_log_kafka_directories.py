@@ -149,7 +149,7 @@ def test_close_writes_the_same_index_bytes_as_kafka(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in kafkas} == kafkas
 
 
-def test_snapshot_without_producers_has_the_same_bytes_as_in_kafka(tmp_path: Path) -> None:
+def test_producer_snapshot_without_producers_has_the_same_bytes_as_in_kafka(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     snapshot = data / "t-none-0" / "00000000000000000265.snapshot"
     kafkas = snapshot.read_bytes()
@@ -159,7 +159,7 @@ def test_snapshot_without_producers_has_the_same_bytes_as_in_kafka(tmp_path: Pat
     assert snapshot.read_bytes() == kafkas
 
 
-def test_checkpoint_has_the_same_bytes_as_in_kafka(tmp_path: Path) -> None:
+def test_recovery_point_checkpoint_has_the_same_bytes_as_in_kafka(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     path = str(data / RECOVERY_POINT)
     kafkas = Path(path).read_bytes()

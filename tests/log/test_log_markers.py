@@ -1,7 +1,8 @@
-"""The appends of transactional producers and of coordinators that a log accepts or refuses.
+"""Tests of the appends by transactional producers and by coordinators that a log accepts or
+refuses.
 
-Each row is a history of producer 7 with an expected answer to its last step: "+" for an append at
-the end of the log, the offset of the earlier batch for a duplicate, or an error code.
+Each row is a history of producer 7 and the expected answer to the last step of the history: "+" for
+an append at the log end, the offset of the earlier batch for a duplicate, or an error code.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PRODUCER = 7
 
 
 class Send(NamedTuple):
-    """A transactional produce request. ``sizes`` has the number of records of each batch."""
+    """A transactional produce request. ``sizes`` lists the number of records of each batch."""
 
     epoch: int
     sequence: int
@@ -50,7 +51,8 @@ def plain(epoch: int, sequence: int, *sizes: int) -> Send:
 
 
 def step(log: PartitionLog, what: Send | End) -> int | str:
-    """Performs a step and returns the answer in the form that the rows have."""
+    """Performs one step of a history. Returns "+" for an append at the log end, the base offset of
+    the earlier batch for a duplicate, or the error code of a refusal."""
     end_offset, size = log.log_end_offset, log.size_bytes
     refused: AppendRefused | None = None
     try:
@@ -247,9 +249,9 @@ def entries(fs: SimulatedFiles, base_offset: int = 0) -> bytes:
 
 @pytest.mark.proves("transactions 35")
 def test_transaction_index_entry_has_the_last_stable_offset_at_the_abort() -> None:
-    """The last stable offset in the entry is the first offset of the oldest open transaction, or
-    the offset after the marker if no transaction is open. Readers in Kafka stop at the first entry
-    after the range of the read."""
+    """The last stable offset in an index entry is the first offset of the oldest open transaction,
+    or the offset after the marker if no transaction is open. Kafka stops a lookup in the index at
+    the first entry whose last stable offset is at or after the end of the read."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for producer_id in (1, 2, 3):

@@ -39,7 +39,7 @@ MIXED = PLAIN_0 + WRAPPER_0 + PLAIN_1 + WRAPPER_1 + NEW
 
 
 def opened(data: bytes = MIXED, **settings: int | str) -> PartitionLog:
-    """Returns a log whose only segment contains ``data``, opened after an unclean stop."""
+    """Returns a log that is opened after an unclean stop. Its only segment contains ``data``."""
     fs = SimulatedFiles()
     fs.put(FIRST, data)
     return open_log(fs, **settings)
@@ -57,7 +57,9 @@ def test_log_of_old_messages_can_be_read_and_appended() -> None:
 
 
 @pytest.mark.parametrize("index_interval_bytes", [0, 1 << 20])
-def test_each_offset_is_located_at_its_entry(index_interval_bytes: int) -> None:
+def test_each_offset_is_located_at_the_message_or_wrapper_that_contains_it(
+    index_interval_bytes: int,
+) -> None:
     log = opened(index_interval_bytes=index_interval_bytes)
     begins = [0, 28, *[56] * 3]
     begins += [at := 56 + len(WRAPPER_0), at + len(PLAIN_1) // 2]
@@ -81,7 +83,7 @@ def test_index_entry_has_the_last_offset_of_its_message() -> None:
     ]
 
 
-def test_clean_start_accepts_index_entries_of_first_or_last_offsets() -> None:
+def test_clean_start_accepts_index_entries_with_the_first_or_last_offset_of_a_wrapper() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, MIXED)
     open_log(fs, index_interval_bytes=50).close()
@@ -117,7 +119,7 @@ def test_zeros_after_the_last_message_are_truncated() -> None:
 
 
 @pytest.mark.parametrize("behind", [PLAIN_1, WRAPPER_1, NEW], ids=["plain", "wrapper", "batch"])
-def test_entries_after_damage_are_preserved_in_a_cut_file(behind: bytes) -> None:
+def test_old_messages_after_damage_are_kept_in_a_file_with_suffix_cut(behind: bytes) -> None:
     damaged = bytearray(PLAIN_0 + WRAPPER_0 + behind)
     damaged[len(PLAIN_0 + WRAPPER_0) - 1] ^= 1
     log = opened(bytes(damaged))
@@ -164,7 +166,9 @@ def test_log_append_time_of_a_wrapper_applies_to_its_records() -> None:
 @pytest.mark.parametrize(
     ("offset", "end"), [(12, 12), (11, 10), (10, 10), (9, 7), (8, 7), (6, 6), (3, 2), (1, 1)]
 )
-def test_truncation_removes_whole_entries(offset: int, end: int) -> None:
+def test_truncation_of_old_messages_removes_whole_messages_and_wrappers(
+    offset: int, end: int
+) -> None:
     log = opened(index_interval_bytes=0)
     assert log.truncate_to(offset, NOW_MS) == end
     assert values(log) == [(kept, b"%d" % kept) for kept in range(end)]

@@ -1,5 +1,5 @@
-"""A bounded number of descriptors is sufficient for any number of files, and readers see no
-difference."""
+"""Tests of the limit on open file descriptors: any number of logs can be read and written under the
+limit."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
 
 
 def test_process_with_few_descriptors_serves_many_logs(tmp_path: Path) -> None:
-    """Half of the descriptors are in use, as by connections. In one case the limit is too high."""
+    """The process may open 64 files and has already opened 30 others. The test runs with the
+    computed limit of log files, and with a limit above 64."""
     script = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -107,7 +108,9 @@ def test_least_recently_used_descriptor_is_closed(tmp_path: Path) -> None:
     assert busy.opened() is descriptor
 
 
-def test_returned_slices_and_scans_stay_readable(tmp_path: Path) -> None:
+def test_data_of_a_read_and_a_scan_stays_readable_after_retention_deletes_the_segment(
+    tmp_path: Path,
+) -> None:
     fs = OsFileSystem(open_files_max=1)
     [log, other] = logs_in(tmp_path, fs, 2, SMALL)
     append_values(log, *(b"%d" % offset for offset in range(7)))
@@ -131,7 +134,7 @@ def test_returned_slices_and_scans_stay_readable(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "t-0").count("00000000000000000000.log.deleted") == 0
 
 
-def test_scan_continues_on_a_segment_replaced_by_a_cleaned_one(tmp_path: Path) -> None:
+def test_scan_continues_on_a_segment_that_a_cleaned_segment_has_replaced(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=1)
     config = LogConfig(**SETTINGS)
     log = PartitionLog.open(fs, str(tmp_path / "t-0"), "t", 0, config)

@@ -1,8 +1,6 @@
-"""After a power loss at any time, the log has all flushed records and a prefix of the unflushed
-records.
-
-After `kill -9` the log has all appended records. Every failure prints its seed.
-"""
+"""Tests of power losses and kills. After a power loss, the log has all flushed records and a prefix
+of the unflushed records. After `kill -9`, the log has all appended records. Every failure prints
+its seed."""
 
 from __future__ import annotations
 
@@ -85,7 +83,8 @@ def test_appended_records_survive_a_kill(seed: int) -> None:
 
 
 def test_power_loss_can_remove_all_unflushed_records() -> None:
-    """The simulation proves data safety only if it can remove unflushed records."""
+    """This test checks the simulation: if it never removed unflushed records, the other tests would
+    prove nothing."""
     left = set()
     for seed in range(30):
         fs = SimulatedFiles()
@@ -153,7 +152,7 @@ def test_unsynced_truncation_leaves_a_prefix_of_the_old_log(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_truncated_records_do_not_return_after_new_ones(seed: int) -> None:
+def test_records_of_a_synced_truncation_do_not_return_after_a_power_loss(seed: int) -> None:
     chance, fs, written = random.Random(seed), SimulatedFiles(), Written()
     log, end = written_and_cut(fs, chance, written)
     kept = log.recovery_point

@@ -12,7 +12,7 @@ from tests.simulated_files import SimulatedFiles
 SEGMENT_BYTES = 1000
 
 
-def test_roll_fails_on_a_full_disk_and_succeeds_when_it_has_space() -> None:
+def test_roll_fails_on_a_full_disk_and_succeeds_when_the_disk_has_space_again() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, preallocate=True, segment_bytes=SEGMENT_BYTES)
     one = batch(0, b"x" * 400)

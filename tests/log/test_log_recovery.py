@@ -187,8 +187,8 @@ def test_recovery_does_not_check_segments_below_the_recovery_point() -> None:
 def test_recovery_reads_headers_again_only_when_the_log_has_producers(
     producer_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recovery reads the headers again to rebuild the producers, whose state depends on order and
-    snapshots. Most logs have no producers."""
+    """The second read of the batch headers rebuilds the state of the producers. A log without
+    producers does not need this read."""
     files = SimulatedFiles()
     log = open_log(files)
     log.append(batch(0, b"a", producer=(producer_id, 0, 0)), 0, 1)
@@ -334,7 +334,7 @@ def test_unfinished_cleaning_is_dropped() -> None:
     ]
 
 
-def test_log_that_ends_below_its_start_offset_is_reset_to_it() -> None:
+def test_log_that_ends_below_its_start_offset_is_reset_to_the_start_offset() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches())
 
@@ -347,7 +347,8 @@ def test_log_that_ends_below_its_start_offset_is_reset_to_it() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_leader_epochs_never_repeat_after_a_power_loss(seed: int) -> None:
-    """Other partitions have markers with the epoch, and refuse markers with a lower epoch."""
+    """A coordinator writes its leader epoch into transaction markers. Data partitions refuse a
+    marker with a lower epoch than that of an earlier marker."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     begun = []

@@ -1,5 +1,5 @@
-"""Removal of records: segments that exceed a time, a size or the log start offset, truncation, and
-the two steps of a file deletion."""
+"""Tests of retention, truncation, DeleteRecords, and the two steps of a file deletion: rename, then
+remove."""
 
 from __future__ import annotations
 
@@ -225,11 +225,11 @@ def test_lost_leader_epochs_are_rebuilt_from_the_batches() -> None:
 
 
 def leftovers(fs: SimulatedFiles) -> list[str]:
-    """Returns the segment files that do not belong to the log."""
+    """Returns the names of the files with suffix `.deleted`."""
     return [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_failed_removal_of_a_file_is_repeated_and_affects_no_other() -> None:
+def test_failed_removal_of_a_file_is_retried_and_other_files_are_removed() -> None:
     fs, log = four_segments(retention_ms=2000, file_delete_delay_ms=0)
     log.apply_retention(4500)
     assert len(leftovers(fs)) == 6
@@ -275,7 +275,7 @@ def test_failed_write_of_leader_epochs_does_not_block_deletion() -> None:
     assert [name for name in fs.list(DIRECTORY) if name.endswith(".log")] == [f"{2:020d}.log"]
 
 
-def test_closed_segments_are_deleted_when_the_active_one_cannot_roll() -> None:
+def test_closed_segments_are_deleted_when_the_active_segment_cannot_roll() -> None:
     """All segments have expired, and the disk has no space for a new active segment."""
     fs, log = four_segments(retention_ms=1)
     fs.fail("open", f"{4:020d}.log")

@@ -1,8 +1,8 @@
-"""A partition with many producers: snapshots are written outside the event loop, and idle producers
-are removed.
+"""Tests of a partition with many producers: snapshots are written outside the event loop, and idle
+producers are removed.
 
-All measured durations are CPU times of the test's thread, because other load on the machine must
-not fail the test.
+Durations are measured as CPU times of the test's thread, because other load on the machine must not
+fail a test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.uncollected import uncollected
 
 MANY = 100_000
 STEP_S = 0.01
-"""The maximum duration in seconds of one step of work in the event loop (law 9)."""
+"""The maximum duration in seconds of one step of work in the event loop."""
 
 
 def enter(producers: ProducerStates, count: int, timestamp_ms: int = NOW_MS) -> None:
@@ -53,7 +53,6 @@ def send(log: PartitionLog, producer: int, sequence: int, transactional: bool = 
 
 
 def longest_step(steps: Iterator[None]) -> float:
-    """Returns the CPU time of the longest step in seconds."""
     longest = 0.0
     with uncollected():
         while True:
@@ -65,7 +64,6 @@ def longest_step(steps: Iterator[None]) -> float:
 
 
 def write(log: PartitionLog, image: ProducerImage | None) -> None:
-    """Writes a snapshot image as the broker does."""
     assert image is not None
     for _ in image.pack():
         pass
@@ -84,7 +82,8 @@ def _every_log_has_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rolled(fs: SimulatedFiles) -> PartitionLog:
-    """Returns a log that has rolled at offset 4 and has not yet written its snapshot."""
+    """Returns a log that has rolled at offset 4. The producer snapshot of the roll is not yet
+    written."""
     log = open_log(fs, segment_bytes=1000)
     for producer in range(4):
         send(log, producer, 0)
@@ -133,8 +132,8 @@ def test_steps_of_an_iteration_over_100_000_producers_take_under_10_ms() -> None
 
 
 def test_memory_of_producers_is_freed_with_their_log() -> None:
-    """The garbage collector would never free the producers, because it does not visit objects that
-    were frozen after the load."""
+    """The producers must not be part of a reference cycle: `gc.freeze` may have excluded them from
+    garbage collection."""
     while gc.collect():  # finalizers of other tests' objects can create garbage
         pass
     with uncollected():

@@ -1,4 +1,5 @@
-"""An error names the missing files of a log, so that lost records are not silently skipped."""
+"""Tests of missing segment files. The error names the missing files, so that lost records are not
+silently skipped."""
 
 from __future__ import annotations
 
@@ -147,8 +148,8 @@ def test_segment_removed_by_the_cleaner_is_not_reported_as_missing() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_gap_in_a_compacted_log_is_not_reported_as_a_missing_file(clean: bool) -> None:
-    """An interrupted cleaning leaves gaps after the offset that the cleaner's checkpoint
-    contains."""
+    """An interrupted cleaning can leave gaps between segments, even above the offset in the
+    cleaner's checkpoint."""
     fs = five_segments(clean)
     remove(fs, 2)
 
@@ -198,12 +199,11 @@ def test_crash_during_a_deletion_reports_no_missing_segment(step: int, removed: 
 
 
 class Killed(BaseException):
-    """The process is killed."""
+    """Simulates the kill of the process."""
 
 
 @pytest.mark.parametrize("bytes_left", range(1, 27))
 def test_torn_tail_of_any_length_is_reported_as_damage(bytes_left: int) -> None:
-    """17 bytes are sufficient to recognize an old message, but not to read a message."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

@@ -1,8 +1,8 @@
-"""Random producers, transactions, restarts, truncations and disk failures: the log has the answers
-of its model.
+"""Random producers, transactions, restarts, truncations and disk failures: a log gives the same
+answers as a model.
 
-A play is a list of numbers that determines each step. The log is reopened after kills and power
-losses, and must then have exactly the state that its files contain.
+A play is a list of numbers, and each number determines one step. After a kill or a power loss the
+log is reopened, and its producer state must match the records in its files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRODUCERS = (3, 5, 8)
 
 
 class Play:
-    """Performs the steps of a play on a log and on the model of this log."""
+    """Performs the steps that a list of numbers determines, on a log and on a model of the log."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.chance = random.Random(repr(numbers))
@@ -82,7 +82,6 @@ class Play:
         self._append(self._drawn())
 
     def repeat(self) -> None:
-        """Sends the last batch or an older batch again."""
         sent = [each for each in self.model.batches if each.outcome is None]
         if sent:
             self._append(self.chance.choice(sent[-6:])._replace(offset=self.model.end))
@@ -134,8 +133,8 @@ class Play:
             model.batches.append(drawn)
 
     def fail(self) -> None:
-        """Makes the write of the log or of the transaction index fail when the next transaction
-        ends."""
+        """Makes a write to the log or to the transaction index fail, and then ends a
+        transaction."""
         self.fs.fail("write", self.chance.choice([".log", ".txnindex"]), partial_bytes=20)
         self.end()
         self.fs.heal()
@@ -173,7 +172,8 @@ class Play:
         self.model.forgotten = self.model.end
 
     def lose_index(self) -> None:
-        """Simulates a crash that loses or tears the index of a segment that is not flushed."""
+        """Kills the process, and truncates the transaction index of the active segment at a random
+        length."""
         path = self.log.active.path(".txnindex")
         self.fs.kill()
         if self.fs.exists(path):
@@ -194,7 +194,8 @@ class Play:
         self.model.forgotten = self.model.end
 
     def write_image(self) -> None:
-        """Writes the snapshot of a roll in steps. The snapshot must have the state at the roll."""
+        """Performs one step of writing the producer snapshot of a roll. The written snapshot must
+        have the state at the roll."""
         image = self.image or self.log.image
         if image is None:
             return
@@ -260,8 +261,8 @@ class Play:
 
 
 def play(numbers: list[int]) -> None:
-    """Runs a play twice: with snapshots that are written immediately, and with snapshots that are
-    written in steps."""
+    """Performs the steps twice that ``numbers`` determine: with snapshots that are written at once,
+    and with snapshots that are written in steps."""
     Play(numbers).run(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_table, "SPREAD_ABOVE", 1)

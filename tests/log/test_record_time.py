@@ -1,5 +1,8 @@
-"""The timestamp of the first unread record is exact when the record is cheap to find, and otherwise
-the timestamp of its batch."""
+"""Tests of the reader that finds the timestamp of the first unread record of a group.
+
+The timestamp is exact if the record is cheap to find, and otherwise the base timestamp of its
+batch.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,16 @@ GZIP = 1
 
 
 def records(count: int) -> list[Record]:
-    """Records at intervals of one second."""
     return [Record(index, NOW_MS + 1000 * index, None, b"v" * 10) for index in range(count)]
 
 
 def first_record_time(log: PartitionLog, offset: int) -> tuple[int, bool] | None:
-    """Returns the result of a new reader."""
+    """Returns the result of a new time reader for ``offset``."""
     return shown(TimeReader(log.segments).first_at(offset))
 
 
 def shown(found: RecordTime | None) -> tuple[int, bool] | None:
-    """Returns the result without the fields that only metrics use."""
+    """Returns the fields of a result that are not only for metrics."""
     return None if found is None else (found.timestamp_ms, found.approximate)
 
 
@@ -92,7 +94,7 @@ def test_time_reader_returns_the_log_append_time_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize("limit", ["COMPRESSED_BYTES_MAX", "OPENED_BYTES_MAX", "RECORDS_MAX"])
-def test_time_in_a_large_compressed_batch_is_its_base_timestamp(
+def test_time_reader_returns_the_base_timestamp_of_a_large_compressed_batch(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(SimulatedFiles())
@@ -104,7 +106,7 @@ def test_time_in_a_large_compressed_batch_is_its_base_timestamp(
     assert first_record_time(log, 0) == (NOW_MS, False), "the first one is exact all the same"
 
 
-def test_time_of_old_messages_is_found_except_magic_0() -> None:
+def test_time_reader_finds_the_timestamps_of_messages_of_magic_1_but_not_0() -> None:
     log = open_log(SimulatedFiles())
     old = [OldRecord(index, NOW_MS + index, None, b"v") for index in range(3)]
     log.append_encoded(encode_set(old, 1), 0, 2, NOW_MS)
@@ -115,7 +117,7 @@ def test_time_of_old_messages_is_found_except_magic_0() -> None:
     assert first_record_time(log, 3) is None, "magic 0 has no timestamps"
 
 
-def test_time_in_a_log_of_small_batches_is_found() -> None:
+def test_time_reader_finds_the_timestamp_of_a_record_in_a_log_of_small_batches() -> None:
     log = open_log(SimulatedFiles(), index_interval_bytes=100)
     for index in range(50):
         append_values(log, b"v", timestamp_ms=NOW_MS + index)
@@ -123,7 +125,6 @@ def test_time_in_a_log_of_small_batches_is_found() -> None:
 
 
 def mixed_log() -> PartitionLog:
-    """A log with every kind of batch, in several segments."""
     log = open_log(SimulatedFiles(), segment_bytes=700, index_interval_bytes=100)
     for turn in range(12):
         base = log.log_end_offset

@@ -1,4 +1,5 @@
-"""A follower checks and interprets the batches of its leader, and stores their bytes unchanged."""
+"""Tests of a follower that appends batches of its leader. It checks the batches, updates its
+producer state, and stores the bytes unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +27,6 @@ def follower(**config: Any) -> PartitionLog:
 
 
 def stored(log: PartitionLog) -> bytes:
-    """Returns the bytes of all batches, in order."""
     found = b""
     for segment in log.segments:
         found += segment.file.read(0, segment.size)
@@ -99,9 +99,9 @@ def test_invalid_fetch_response_is_refused_without_an_append(data: bytes, why: s
     assert (stored(log), log.log_end_offset, log.epochs.latest) == (before, 5, 2)
 
 
-def test_batch_that_begins_below_the_log_end_offset_raises_below_end() -> None:
-    """Such a batch arrives when the log is reset to the log start offset of the leader and this
-    offset is inside a batch."""
+def test_batch_that_begins_below_the_log_end_offset_raises_exception_below_end() -> None:
+    """A leader sends a batch that begins below the log end offset if the follower was reset to the
+    leader's log start offset and this offset is inside a batch."""
     log = follower()
     log.start_at(5, NOW_MS)
     with pytest.raises(BelowEnd) as below:
@@ -204,7 +204,7 @@ def test_truncated_follower_equals_its_leader_after_new_appends(offset: int) -> 
     assert stored(log) == stored(leader)
 
 
-def test_emptied_marker_raises_the_producers_epoch() -> None:
+def test_replicated_marker_batch_without_its_record_raises_the_producer_epoch() -> None:
     emptied = encode_batch(
         [], base_offset=0, last_offset=0, base_timestamp=NOW_MS, max_timestamp=NOW_MS,
         producer_id=7, producer_epoch=4, is_transactional=True, is_control=True,
@@ -230,8 +230,8 @@ def test_full_disk_poisons_a_replicated_log_until_a_probe() -> None:
 
 
 def test_failed_append_does_not_keep_the_leader_epochs_of_its_batches() -> None:
-    """With these epochs the log would refuse the older batches forever, because their leader epoch
-    is lower."""
+    """If the log kept leader epoch 2 of the failed batches, it would refuse the later retry,
+    because the retry begins with a batch of epoch 1."""
     fs = SimulatedFiles(capacity_bytes=4_000)
     log = open_log(fs)
     log.append_replicated(batch(0, leader_epoch=1), NOW_MS)
@@ -260,7 +260,7 @@ def test_new_leader_epoch_is_written_before_its_first_batch() -> None:
     assert log.epochs.latest == 2
 
 
-def test_start_at_removes_all_records_producers_and_transactions() -> None:
+def test_method_start_at_removes_all_records_producers_and_transactions() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=200)
     log.append_replicated(b"".join(batch(n, b"x" * 50) for n in range(10)), NOW_MS)
@@ -272,7 +272,7 @@ def test_start_at_removes_all_records_producers_and_transactions() -> None:
     assert (again.log_start_offset, again.log_end_offset) == (500, 500)
 
 
-def test_truncation_is_refused_during_a_segment_exchange() -> None:
+def test_truncation_is_refused_while_a_cleaning_replaces_segments() -> None:
     log = follower()
     log.append_replicated(batch(0) + batch(1), NOW_MS)
     log.segments.swapping = True
@@ -287,8 +287,8 @@ def test_truncation_is_refused_during_a_segment_exchange() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_byte_of_a_fetch_response_is_never_stored(data: st.DataObject) -> None:
-    """The checksum detects a flipped byte, except in the base offset, where the order of the
-    offsets shows the damage."""
+    """The checksum does not cover the base offset of a batch. The order of the offsets shows this
+    damage."""
     whole = batch(0, b"a", b"b", leader_epoch=1) + batch(2, b"c", leader_epoch=1)
     position = data.draw(st.integers(0, len(whole) - 1))
     damaged = flipped(whole, position)

@@ -53,8 +53,8 @@ def test_transaction_index_lookup_equals_a_linear_search(count: int) -> None:
 def test_transaction_index_lookup_reads_a_bounded_number_of_entries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A lookup reads the first 64 entries after the offset and the entries near the result. It does
-    not read all later entries."""
+    """A lookup reads the first 64 entries after the offset, and then only entries near the
+    result."""
     index = TransactionIndex(SimulatedFiles(), PATH)
     index._take(bytearray(b"".join(_packed(n) for n in range(100_000))))
     looked = 0
@@ -151,8 +151,8 @@ def test_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_partial_read_returns_only_overlapping_aborted_transactions(sealed: bool) -> None:
-    """The end offset of a partial read comes from the offset index, either in memory or in its
-    file."""
+    """A read that max_bytes limits takes its end offset from the offset index. The index is in
+    memory or, for a sealed segment, in its file."""
     log = open_log(SimulatedFiles(), index_interval_bytes=300)
     for producer_id in range(1, 101):
         ended(log, producer_id)

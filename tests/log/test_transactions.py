@@ -1,7 +1,7 @@
-"""Logs with transactions that another broker led: the last stable offset and the aborted
+"""Tests of a log whose transactions another broker wrote: the last stable offset and the aborted
 transactions.
 
-The model of a consumer follows the Java client: it fetches up to the last stable offset, skips the
+The model of a consumer follows the Java client. It fetches up to the last stable offset, skips the
 batches of a producer with an aborted transaction, and delivers later batches of this producer after
 the marker.
 """
@@ -52,7 +52,8 @@ def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
 
 
 def due(log: PartitionLog) -> list[int]:
-    """Returns the offsets that `consumed` must return, found by reading the whole log."""
+    """Returns the offsets that a read_committed consumer must deliver, computed from the whole
+    log."""
     stable = first_open(log)
     return sorted(record.offset for record in committed(log) if record.offset < stable)
 
@@ -80,7 +81,8 @@ def aborted(log: PartitionLog) -> Iterator[tuple[int, int, int]]:
 
 
 def in_files(fs: SimulatedFiles, log: PartitionLog) -> list[tuple[int, int, int]]:
-    """Returns the entries of the index files, and checks that the entries in memory are equal."""
+    """Returns the entries of the transaction index files, and asserts that the entries in memory
+    are equal."""
     entries: list[tuple[int, int, int]] = []
     for segment in log.segments:
         path = segment.path(".txnindex")
@@ -160,9 +162,8 @@ def test_read_committed_consumer_of_a_cleaned_log_gets_committed_records(seed: i
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_lost_or_torn_transaction_index_is_rebuilt(seed: int, stops: str) -> None:
-    """Sentence 16. After a clean stop the index file of a segment is torn, or all index files of
-    the segment are missing. In Muster as in Kafka, a segment without aborted transactions has no
-    transaction index file."""
+    """After a clean stop, either the index file of one segment is torn, or all index files are
+    missing. As in Kafka, a segment without aborted transactions has no transaction index file."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     RandomLog(log, random.Random(seed)).append(60)

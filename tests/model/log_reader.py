@@ -1,9 +1,10 @@
-"""A second reader of the offsets log: slow, simple, and independent of the reader under test.
+"""A second decoder of the log of __consumer_offsets: slow, simple, and independent of the decoder
+under test.
 
-The module decodes the record batches of a segment and returns the last value of each key. The
-offset of a committed transaction replaces the current offset only if its record has the higher log
-offset. The module imports nothing from ``offsets/`` or ``protocol/``, so that it does not share
-their bugs. It reads only uncompressed batches of magic 2.
+The decoder reads the record batches of a segment and returns the last value of each key. The offset
+of a committed transaction replaces the current offset only if its record has the higher log offset.
+The module imports nothing from ``offsets/`` or ``protocol/``, so that it does not share their bugs.
+It reads only uncompressed batches of magic 2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 
 class ModelOffset(NamedTuple):
-    """A committed offset; a field that does not exist in the version of the value is -1."""
+    """A committed offset. A field that does not exist in the version of the value is -1."""
 
     offset: int
     leader_epoch: int
@@ -25,7 +26,7 @@ class ModelOffset(NamedTuple):
 
 
 class ModelMember(NamedTuple):
-    """A member of a stored group."""
+    """A member in a stored group record."""
 
     member_id: str
     group_instance_id: str | None
@@ -38,7 +39,7 @@ class ModelMember(NamedTuple):
 
 
 class ModelGroup(NamedTuple):
-    """A stored group."""
+    """A stored record of a classic group."""
 
     protocol_type: str
     generation_id: int
@@ -49,19 +50,18 @@ class ModelGroup(NamedTuple):
 
 
 class ModelRecord(NamedTuple):
-    """One record of the log."""
+    """A record of the log with its log offset."""
 
     log_offset: int
     key: bytes
     value: bytes | None
     producer_id: int = -1
-    """The producer id of the record's transaction."""
+    """The producer id of the transaction that wrote the record, or -1."""
     is_marker: bool = False
-    """True if the record is a transaction marker; its key says COMMIT or ABORT."""
+    """True if the record is a transaction marker. Its key contains the type, COMMIT or ABORT."""
 
     @property
     def commits(self) -> bool:
-        """Returns True if the marker's type is COMMIT."""
         return self.is_marker and self.key == b"\0\0\0\1"
 
 
@@ -76,14 +76,14 @@ class ModelState:
     offsets: dict[str, dict[tuple[str, int], ModelOffset]] = field(default_factory=dict)
     groups: dict[str, ModelGroup] = field(default_factory=dict)
     pending: dict[int, dict[OffsetKey, ModelOffset]] = field(default_factory=dict)
-    """The offsets of open transactions, by producer id; a producer without pending offsets has no
+    """The offsets of open transactions, by producer id. A producer without pending offsets has no
     entry."""
     records: int = 0
     unknown_keys: int = 0
     next_log_offset: int = 0
 
     def feed(self, data: bytes) -> list[ModelRecord]:
-        """Reads whole batches and returns their records."""
+        """Reads whole batches, updates the state, and returns the records of the batches."""
         seen = []
         for record in records_of_batches(data):
             assert record.log_offset >= self.next_log_offset, "log offsets go back"
@@ -122,8 +122,8 @@ class ModelState:
             self.unknown_keys += 1
 
     def _end(self, marker: ModelRecord) -> None:
-        """Ends a transaction; each committed offset applies if its record is after the record of
-        the current offset."""
+        """Ends the transaction of a marker. A COMMIT marker applies each pending offset whose
+        record is after the record of the current offset."""
         for (group, *key), value in self.pending.pop(marker.producer_id, {}).items():
             of_group = self.offsets.get(group, {})
             kept = of_group.get((key[0], key[1]))
@@ -131,7 +131,7 @@ class ModelState:
                 self.offsets.setdefault(group, {})[key[0], key[1]] = value
 
     def _delete(self, group: str, topic: str, partition: int) -> None:
-        """Deletes the committed and the pending offset of a partition; later markers do not restore
+        """Deletes the committed and the pending offset of a partition. Later markers do not restore
         these offsets."""
         of_group = self.offsets.get(group, {})
         of_group.pop((topic, partition), None)
@@ -144,14 +144,14 @@ class ModelState:
 
 
 def read_log(data: bytes) -> ModelState:
-    """Returns the state after all batches of a log."""
     state = ModelState()
     state.feed(data)
     return state
 
 
 class Bytes:
-    """A read position in a byte string; a read advances the position and fails beyond the end."""
+    """A read position in a byte string. A read advances the position, and raises an error at the
+    end of the string."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -210,7 +210,7 @@ class Bytes:
 
 
 def records_of_batches(data: bytes) -> list[ModelRecord]:
-    """Checks the CRC and returns all records of uncompressed batches of magic 2."""
+    """Returns all records of uncompressed batches of magic 2. Raises an error if a CRC is wrong."""
     rest = Bytes(data)
     records: list[ModelRecord] = []
     while not rest.is_at_end():
@@ -221,7 +221,7 @@ def records_of_batches(data: bytes) -> list[ModelRecord]:
 
 @lru_cache(maxsize=4096)
 def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
-    """Returns the records of one batch; the result is cached, because each simulated crash reads
+    """Returns the records of one batch. The result is cached, because each simulated crash reads
     the log again."""
     body = Bytes(data)
     records = []
@@ -277,7 +277,7 @@ def offset_of_value(data: bytes, log_offset: int) -> ModelOffset:
 
 
 def group_of_value(data: bytes) -> ModelGroup:
-    """Decodes a group value of versions 0 to 4; version 4 is flexible."""
+    """Decodes a group value of versions 0 to 4. Version 4 is flexible."""
     value = Bytes(data)
     version = value.number(2)
     assert 0 <= version <= 4

@@ -17,7 +17,7 @@ SHARED = "# conftest.py\n"
 
 
 def blocks(page: str) -> list[str]:
-    """Returns the Python code blocks of a page before its section "Over HTTP"."""
+    """Returns the Python code blocks that precede the section "Over HTTP" of a page."""
     return BLOCK.findall((CHECKOUT / page).read_text().split("\n## Over HTTP\n")[0])
 
 

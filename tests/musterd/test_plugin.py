@@ -24,7 +24,8 @@ def topics(broker):
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
-    """Returns a function that runs a test file in a pytest process and returns the result."""
+    """Returns a function that writes a test file, runs it in a separate pytest process, and returns
+    the result."""
 
     def go(tests: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_user=CLIENT + dedent(tests))
@@ -35,7 +36,7 @@ def run(pytester: pytest.Pytester) -> Run:
     return go
 
 
-def test_muster_fixture_gives_each_test_an_empty_broker_of_one_process(run: Run) -> None:
+def test_muster_fixture_empties_one_broker_process_for_each_test(run: Run) -> None:
     done = run(
         """
         import pytest
@@ -220,7 +221,7 @@ def test_plugin_does_not_import_musterd_testing_when_no_test_uses_a_broker(run: 
 
 
 @pytest.mark.campaign
-def test_cluster_fixtures_give_an_empty_cluster_of_one_process_or_of_this_test(run: Run) -> None:
+def test_cluster_fixtures_give_a_shared_emptied_cluster_or_a_new_cluster_per_test(run: Run) -> None:
     done = run(
         """
         import pytest

@@ -1,4 +1,4 @@
-"""musterd imports its own packages even when other modules have the same names."""
+"""Tests that musterd imports its own packages even when other modules have the same names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "signal")
 
 @pytest.fixture
 def strangers(tmp_path: Path) -> Path:
-    """Returns a folder with modules that have the names of Muster's packages and of modules that
-    Muster imports."""
+    """Returns a folder whose modules have the same names as packages that Muster contains or
+    imports."""
     for name in CLASHING:
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('a stranger: {name}')\n")
     return tmp_path
@@ -58,7 +58,7 @@ def test_musterd_replaces_imported_modules_with_names_of_its_packages(tmp_path: 
     assert said == f"muster {__version__}\n"
 
 
-def test_import_of_musterd_does_not_import_its_other_packages() -> None:
+def test_import_musterd_loads_no_other_package_of_muster() -> None:
     asked = (
         "import sys; before, path = set(sys.modules), list(sys.path); import musterd;"
         "print(sorted(set(sys.modules) - before), sys.path == path)"

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for runs, and conversions of their values into those of the independent
+"""Hypothesis strategies for runs, and conversions of run values into values of the independent
 decoder."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def tombstones(draw: st.DrawFn, groups=names, partitions=int32) -> OffsetTombsto
 
 
 def own_batches(groups=names, partitions=int32) -> st.SearchStrategy[OwnBatch]:
-    """Generates transactional commits of three producers, and the markers of these transactions."""
+    """Generates transactional commits of three producers, and markers that end the transactions."""
     producers = st.integers(1, 3)
     runs_of_one = st.lists(offset_runs(groups, partitions), min_size=1, max_size=2)
     return st.builds(TransactionalRun, producers, st.integers(0, 2), runs_of_one) | st.builds(
@@ -141,7 +141,7 @@ def runs(groups=names, partitions=int32) -> st.SearchStrategy[Run]:
 
 
 def model_group(value: GroupValue) -> ModelGroup:
-    """Returns the group value in the form that the independent decoder returns."""
+    """Returns the group value as `tests.model.log_reader` represents it."""
     return ModelGroup(
         value.protocol_type,
         value.generation_id,

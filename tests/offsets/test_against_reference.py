@@ -1,5 +1,5 @@
-"""Offset values and group values have the same bytes as in the reference codec, which reads Kafka's
-schemas."""
+"""Tests that offset values and group values have the same bytes as in the reference codec, which
+interprets Kafka's message schemas."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_group_value_equals_that_of_the_reference_codec(version: int, group: Gro
 
 
 def as_version_has_it(group: GroupValue, version: int) -> GroupValue:
-    """Returns the group without the fields that value version ``version`` lacks."""
+    """Returns the group without the fields that do not exist in value version ``version``."""
     return GroupValue(
         group.protocol_type,
         group.generation_id,

@@ -1,4 +1,4 @@
-"""After the same records of the log, the offset cache equals a dict."""
+"""Tests of the offset cache. After any sequence of records it has the same offsets as a dict."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from tests.offsets.strategies import few_names, few_partitions, group_runs, offs
 
 
 def commit(group_id: str, topic: str, committed: dict[int, int], **changes) -> OffsetRun:
-    """Returns a commit in leader epoch 5 of the offsets in ``committed``, which are by
-    partition."""
+    """Returns a commit with leader epoch 5. ``committed`` maps partitions to offsets."""
     fields = {
         "partitions": tuple(committed),
         "offsets": tuple(committed.values()),
@@ -27,7 +26,7 @@ def commit(group_id: str, topic: str, committed: dict[int, int], **changes) -> O
 
 
 class CacheAgainstDict(RuleBasedStateMachine):
-    """Replays random runs into the cache, and the same records one by one into a dict."""
+    """Applies random runs to the cache, and the records of the same runs one by one to a dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +149,8 @@ def test_cached_offset_takes_less_than_40_bytes_on_average() -> None:
 
 
 def bytes_of(cache: OffsetCache) -> int:
-    """Returns the size in bytes of the columns and of all objects to which they refer."""
+    """Returns the size in bytes of the cache's columns and of all objects that the columns
+    reference."""
     import sys
 
     total = 0

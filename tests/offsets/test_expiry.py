@@ -1,4 +1,4 @@
-"""Each row of the offset retention table is correct. "-" means "never"."""
+"""Tests each row of the table of offset retention. "-" means that the offset never expires."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def expired(group: GroupCondition, topic: str, committed: int, named: int, wall_
 
 
 @pytest.mark.parametrize(("group", "topic", "committed", "named", "at"), TABLE)
-def test_offset_expires_exactly_at_the_time_of_the_table(
+def test_offset_expires_exactly_at_the_time_in_the_retention_table(
     group, topic, committed, named, at
 ) -> None:
     if at is None:

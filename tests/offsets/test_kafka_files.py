@@ -1,7 +1,7 @@
-"""Muster reads every acknowledged commit from the offsets topic of Apache Kafka 4.3.1.
+"""Tests that Muster reads every acknowledged commit from the offsets topic of Apache Kafka 4.3.1.
 
-Kafka 4.3.1 writes offset values of version 4 (flexible, with a tagged topic id). Muster reads this
-version and never writes it.
+Kafka 4.3.1 writes offset values of version 4, which is flexible and has a tagged topic id. Muster
+reads this version but writes older versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ DIRECTORIES = Path(__file__).parent.parent / "data" / "kafka-dirs"
 
 
 def logs_of_offsets(directory: Path) -> dict[int, bytes]:
-    """Returns the bytes of the segments of each partition, in order."""
+    """Returns the concatenated segments of each partition of __consumer_offsets, by partition
+    number."""
     logs: dict[int, bytes] = {}
     with tarfile.open(directory / "data.tar.xz") as archive:
         for name in sorted(archive.getnames()):

@@ -117,7 +117,7 @@ def test_transaction_example_of_the_offsets_page_is_read_and_written() -> None:
 
 
 def read(section: bytes) -> Run:
-    """Returns the only run of a section. Its columns are lists."""
+    """Returns the run in a section that contains one run. The columns of the run are lists."""
     [(_, run)] = runs_of_section(section, 0, 1)
     if not isinstance(run, OffsetRun):
         return run

@@ -1,4 +1,5 @@
-"""After a replay of the log, the pending offsets equal those of a model that uses dicts."""
+"""Tests of pending transactional offsets. After a replay of the log they equal those of a model
+that uses dicts."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def test_plain_commit_does_not_remove_pending_offsets() -> None:
     assert cache.pending.producers("g", "t") == {0: (7,)}
 
 
-def test_later_offset_of_a_transaction_replaces_the_earlier_one() -> None:
+def test_later_offset_of_a_transaction_replaces_the_earlier_offset() -> None:
     runs = [pending(7, run({0: 1, 1: 2}, text="first")), pending(7, run({0: 5}))]
     cache = folded(*runs)
     assert cache.pending.count() == 2
@@ -98,7 +99,7 @@ def test_pending_offsets_of_distant_partitions_are_committed() -> None:
     assert cache.keys("g") == [("t", 0), ("t", 5), ("t", 2**31 - 1)]
 
 
-def test_deletable_partitions_exclude_those_with_later_pending_records() -> None:
+def test_deletable_partitions_exclude_partitions_with_a_later_pending_offset() -> None:
     cache = folded(
         run({0: 1, 1: 1, 2: 1}),  # log offsets 0 to 2
         pending(7, run({1: 2, 3: 2})),  # log offsets 3 and 4
@@ -122,7 +123,7 @@ def test_pending_transactions_of_a_group_are_listed_by_producer() -> None:
 
 
 class Model:
-    """The state after the replayed runs, stored in dicts."""
+    """A model of pending and committed offsets that uses dicts."""
 
     def __init__(self) -> None:
         self.committed: dict[Key, tuple[int, int]] = {}

@@ -55,7 +55,7 @@ def commit(count: int, group_id: str = "g", topic: str = "t", **changes) -> Offs
 
 
 def batch(run_or_runs: Run | list[Run], base_offset: int = 0) -> bytes:
-    """Returns one batch with these runs, built as by the runtime."""
+    """Returns one batch that contains the records of all runs."""
     section, count = b"", 0
     for run in run_or_runs if isinstance(run_or_runs, list) else [run_or_runs]:
         section += run_records(run, count)
@@ -190,8 +190,8 @@ def test_tombstone_has_the_key_and_a_null_value(run: OffsetTombstones) -> None:
 
 
 def flattened(based_runs) -> list:
-    """Returns the entries of the runs as single records, so that the division into runs has no
-    effect."""
+    """Returns one tuple per record, so that two results compare equal if they divide the records
+    into runs differently."""
     said = []
     for base_offset, run in based_runs:
         for i in range(len(run)):
@@ -247,7 +247,9 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("first_delta", [0, 40, 8100])
 @pytest.mark.parametrize("changes", NEIGHBOURS.values(), ids=NEIGHBOURS)
-def test_similar_records_are_decoded_to_their_runs(changes: dict, first_delta: int) -> None:
+def test_consecutive_runs_of_similar_records_are_decoded_without_loss(
+    changes: dict, first_delta: int
+) -> None:
     based, section, delta = [], b"", first_delta
     for run in (commit(1, "before"), commit(150, **changes), commit(1, "behind")):
         based.append((delta, run))
@@ -257,7 +259,7 @@ def test_similar_records_are_decoded_to_their_runs(changes: dict, first_delta: i
 
 
 @pytest.mark.parametrize("place", range(43))
-def test_record_with_a_changed_byte_is_decoded_as_if_decoded_alone(place: int) -> None:
+def test_record_with_a_changed_byte_is_decoded_alike_in_a_run_and_alone(place: int) -> None:
     section = bytearray(run_records(commit(40), 0))
     size = len(section) // 40
     section[20 * size + place % size] ^= 1

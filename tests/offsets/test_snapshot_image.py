@@ -301,7 +301,7 @@ def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4, 5, 6, 8])
-def test_snapshot_of_another_version_is_refused_by_its_version(version: int) -> None:
+def test_error_about_a_snapshot_of_an_unknown_version_names_the_version(version: int) -> None:
     head = bytearray(RICH[:71])
     head[13] = version
     head[67:71] = crc32c(bytes(4) + bytes(head[:67])).to_bytes(4, "little")
@@ -344,7 +344,7 @@ def test_column_of_equal_values_is_stored_as_one_value() -> None:
     assert len(encode_columns("g", topic, columns)) == 9 + 2 + 8 * 50 + 4 + 8 + 8
 
 
-def test_second_restore_of_the_same_entry_raises_key_error() -> None:
+def test_second_restore_of_the_same_group_raises_key_error() -> None:
     cache = OffsetCache()
     [entry] = read_image(example()).offsets()
     cache.restore(*entry)
@@ -354,7 +354,7 @@ def test_second_restore_of_the_same_entry_raises_key_error() -> None:
 
 @pytest.mark.campaign
 @given(st.lists(histories, min_size=2, max_size=4))
-def test_cached_encoding_of_an_entry_equals_a_new_encoding(
+def test_cached_encoding_of_a_group_equals_a_new_encoding(
     rounds: list[list[Run | OwnBatch]],
 ) -> None:
     kept = OffsetCache()

@@ -22,7 +22,7 @@ RUN = """
 
 @functools.cache
 def script() -> str:
-    """Returns the source of axe-core, which npm downloads in the version and with the hash of
+    """Returns the source of axe-core. npm downloads it with the version and the hash of
     package-lock.json."""
     lock = DESCRIBED / "package-lock.json"
     return (cached("axe-core", lock, _bring) / "node_modules/axe-core/axe.min.js").read_text()

@@ -1,4 +1,4 @@
-"""Controls Debian's Chromium with selenium, for tests of the broker's page."""
+"""Controls Debian's Chromium with selenium, for tests of the broker's web page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESK = (1280, 900)
 
 
 class Browser:
-    """A browser that shows the page of the broker at ``address``."""
+    """A browser that shows the web page of the broker at ``address``."""
 
     def __init__(self, driver: webdriver.Chrome, address: str) -> None:
         self.driver = driver
@@ -30,10 +30,10 @@ class Browser:
     def open(
         self, place: str = "#/groups", *, size: tuple[int, int] = DESK, dark: bool = False
     ) -> None:
-        """Loads ``place`` on a screen of ``size``. The theme of the system is dark if ``dark`` is
-        True, and light otherwise.
+        """Loads a view of the page if ``place`` starts with #, and otherwise the path ``place``.
 
-        A ``place`` that starts with # is a view of the page. Any other ``place`` is a path.
+        ``size`` is the screen size in pixels. The theme of the system is dark if ``dark`` is True,
+        and light otherwise.
         """
         self.system(dark)
         self.screen(size)
@@ -44,14 +44,13 @@ class Browser:
         until("the view is drawn", lambda: self.find("main h1"))
 
     def screen(self, size: tuple[int, int]) -> None:
-        """Sets the width and height of the page area in pixels, without the frame of the window."""
+        """Sets the width and height of the browser's viewport in pixels."""
         self._command(
             "Emulation.setDeviceMetricsOverride",
             width=size[0], height=size[1], deviceScaleFactor=1, mobile=size[0] < 700,
         )  # fmt: skip
 
     def system(self, dark: bool) -> None:
-        """Sets the color theme of the system to dark or light."""
         value = "dark" if dark else "light"
         feature = {"name": "prefers-color-scheme", "value": value}
         self._command("Emulation.setEmulatedMedia", features=[feature])
@@ -60,21 +59,18 @@ class Browser:
         return self.driver.execute_cdp_cmd(name, arguments)
 
     def find(self, selector: str) -> list[WebElement]:
-        """Returns the elements that match a CSS selector."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
-        """Returns the visible text of the first element that matches a CSS selector, or "" if no
-        element matches."""
+        """Returns the visible text of the first element that matches a CSS selector, or "" if
+        nothing matches."""
         script = "const e = document.querySelector(arguments[0]); return e ? e.innerText : ''"
         return str(self.ask(script, selector))
 
     def ask(self, script: str, *arguments: Any) -> Any:
-        """Runs ``script`` in the page and returns its result."""
         return self.driver.execute_script(script, *arguments)
 
     def press(self, *keys: str) -> None:
-        """Presses and releases each key in the focused element."""
         for key in keys:
             ActionChains(self.driver, duration=0).send_keys(key).perform()
 

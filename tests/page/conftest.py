@@ -1,5 +1,5 @@
-"""Fixtures with a broker and a browser that shows the page of this broker, and functions that read
-the page."""
+"""Fixtures of a broker and of a browser that shows the broker's web page, and functions that read
+this page."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
-    """Yields the shared browser. The test fails if the browser's console has a message after the
-    test."""
+    """Yields the shared browser. Fails the test if the browser's console has a message at the
+    end."""
     chromium.complaints()
     yield chromium
     assert chromium.complaints() == []
@@ -69,8 +69,8 @@ def rows(browser: Browser, heading: str) -> list[str]:
 
 
 def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
-    """Returns the cells of the row ``key`` of a table by column title, or an empty dict if the row
-    is missing."""
+    """Returns the cells of the table row ``key`` by column title, or an empty dict if this row is
+    missing."""
     script = """
         const table = [...document.querySelectorAll('table')].find(
             (each) => each.caption && each.caption.textContent === arguments[0]);

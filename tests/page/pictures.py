@@ -44,7 +44,7 @@ LOOK = "document.querySelector('.findings [data-look]').click()"
 
 
 def main() -> None:
-    """Runs the fleet of scene.py for about a minute and writes docs/images/*.png."""
+    """Runs the fleet of scene.py for about a minute, and writes docs/images/*.png."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, fleet(Path(folder) / "data") as (broker, life):
         life.open()
@@ -77,7 +77,7 @@ def main() -> None:
 def take(browser: Browser, path: Path, **about: str) -> None:
     """Writes a picture of the page to ``path``, with ``about`` as text in the metadata of the file.
 
-    The picture has 256 colours, so that the file is a third as large as the browser's picture.
+    The picture is reduced to 256 colours, which makes the file a third as large.
     """
     told = PngInfo()
     for name, text in about.items():
@@ -88,7 +88,6 @@ def take(browser: Browser, path: Path, **about: str) -> None:
 
 
 def pause(seconds: float) -> None:
-    """Waits, so that the shop can produce and consume records."""
     time.sleep(seconds)
 
 

@@ -20,7 +20,7 @@ GROUPS = {
     "recommendations": "clicks", "clickstream-archive": "clicks",
 }  # fmt: skip
 SLOW = {"shipping": 4, "clickstream-archive": 9}
-"""By group: the group commits only in every n-th round."""
+"""By group: the number n, if the group commits only in every n-th round."""
 
 # The fleet: the groups of the shop and two more groups, with problems.
 FLEET = {**GROUPS, "mailer": "payments", "reports": "clicks"}
@@ -37,7 +37,7 @@ IN_TROUBLE = {
 NEVER = 1 << 30
 SLOW_FLEET = {"clickstream-archive": 24, "recommendations": NEVER}
 STANDS_AT = ("orders", 3, 250)
-"""Topic, partition and offset of the record that the group billing cannot process."""
+"""Topic, partition and offset of the invalid record at which the group billing is stuck."""
 SOON = {
     "group.verdict.blocked.ms": "3000",
     "group.verdict.stalled.ms": "20000",
@@ -45,11 +45,12 @@ SOON = {
     "group.verdict.abandoned.ms": "10000",
     "group.verdict.lagging.ms": "3000",
 }
-"""Short thresholds of verdicts. With the default thresholds a verdict needs up to a minute."""
+"""Broker settings with short thresholds of verdicts. With the default thresholds a verdict needs up
+to a minute."""
 
 
 class Sales(Feed):
-    """Produces the records of the shop as JSON. The record at STANDS_AT is invalid."""
+    """Produces the records of the shop as JSON. The record at STANDS_AT is invalid JSON."""
 
     def send(self, records: int, within_s: float = 20.0) -> list[str]:
         values = []
@@ -76,13 +77,13 @@ class Sales(Feed):
 
 
 class PageBroker(Broker):
-    """A broker whose HTTP listener has the same address `http` after a restart."""
+    """A broker whose HTTP listener keeps its address `http` after a restart."""
 
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(data, settings, http=f"127.0.0.1:{free_port()}")
 
     def start(self) -> Broker:
-        """Start the broker and wait until the HTTP listener is open."""
+        """Starts the broker, and waits until the HTTP listener is open."""
         super().start()
         until("the page is served", lambda: f"http://{self.http}" in self.tail())
         return self
@@ -108,8 +109,7 @@ def commit(
 
 
 class Shop:
-    """The groups of the shop. A thread makes the running ``members`` commit at regular
-    intervals."""
+    """The groups of the shop. A thread makes all running members commit at regular intervals."""
 
     def __init__(
         self,
@@ -139,7 +139,6 @@ class Shop:
         return member
 
     def kill(self, group: str) -> None:
-        """Kills the newest member of ``group`` with SIGKILL."""
         self.members[group].pop().kill()
 
     def _commit(self) -> None:
@@ -153,13 +152,12 @@ class Shop:
 
 
 class Fleet(Shop):
-    """A shop whose groups have the problems of IN_TROUBLE after a call of `go_wrong`."""
+    """A shop whose groups get the problems of IN_TROUBLE when `go_wrong` is called."""
 
     def __init__(self, broker: PageBroker, stack: ExitStack) -> None:
         super().__init__(broker, stack, FLEET, SLOW_FLEET)
 
     def open(self) -> None:
-        """Start one member of each group."""
         for group in FLEET:
             if group not in ("billing", "reports"):
                 self.start(group, f"{group}-1")
@@ -167,11 +165,10 @@ class Fleet(Shop):
         self.start("billing", "billing-1", stands_at=[STANDS_AT])
 
     def grow(self, name: str) -> None:
-        """Start another member of group billing."""
         self.start("billing", name, stands_at=[STANDS_AT])
 
     def go_wrong(self) -> None:
-        """Causes the problems of the groups. The verdicts change some seconds later."""
+        """Causes the problems of IN_TROUBLE. The verdicts change some seconds later."""
         self.members["fraud-check"].pop().leave()
         commit(self.broker, "audit", 60_000, "orders", 1)
         cluster = Cluster(self.broker.bootstrap)
@@ -201,8 +198,8 @@ def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
 def _selling(
     data: Path, settings: Mapping[str, str], stack: ExitStack, port: int = 0
 ) -> PageBroker:
-    """Starts a broker and the producers of the shop. ``stack`` stops the broker and the producers
-    when it is closed."""
+    """Starts a broker and the producers of the shop. Closing ``stack`` stops the broker and the
+    producers."""
     broker = PageBroker(data, {"group.initial.rebalance.delay.ms": "300", **settings})
     broker.port = port
     broker.start()

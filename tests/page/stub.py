@@ -1,4 +1,4 @@
-"""A server of the page's files and of invented API responses, for tests of how the page shows
+"""An HTTP server with the page's files and invented API responses, for tests of how the page shows
 values."""
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ BROKER = {
     "state": "ready",
 }
 Watched = Mapping[str, Any]
-"""The fields ``head`` and ``rows`` of an event of `/api/live`."""
+"""The fields ``head`` and ``rows`` of an event that `/api/live` sends."""
 
 
 class Stub(ThreadingHTTPServer):
-    """Serves the page. A test sets ``watched``, which has the event for each watched object, and
-    then opens a view."""
+    """Serves the page and the events in ``watched``. A test sets ``watched`` for an object, such as
+    a group, and then opens the view of this object."""
 
     daemon_threads = True
 

@@ -40,7 +40,7 @@ def test_page_views_have_no_accessibility_violations(
 
 
 def test_axe_reports_planted_accessibility_violations(browser: Browser) -> None:
-    """The check is repeated, because the page may remove the planted heading when it redraws a
+    """The test repeats its check, because the page can remove a planted heading when it redraws a
     view."""
     browser.open()
 

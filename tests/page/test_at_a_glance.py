@@ -1,4 +1,4 @@
-"""The page shows causes, deadlines, durations and charts correctly for invented data."""
+"""Tests that the page shows causes, deadlines, durations and charts of invented data correctly."""
 
 from __future__ import annotations
 
@@ -175,8 +175,8 @@ def test_group_view_shows_the_cause_of_the_last_rebalance_at_the_top(
 
 
 def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Returns head and rows of a group in the join phase. The deadline is in 4 min, and the session
-    of the awaited member expires in 13 s."""
+    """Returns head and rows of a group in the join phase. The join phase ends in 4 min, but the
+    session of the awaited member expires in 13 s."""
     at_ms = now_ms()
     who = {"member": "a-1", "instance": None, "client": "a", "host": "127.0.0.1"}
     ends_ms = at_ms + 13_000
@@ -249,7 +249,7 @@ def test_members_in_a_join_phase_are_shown_as_waiting_or_awaited(
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
-def test_group_view_shows_durations_with_their_instants_as_tooltips(
+def test_group_view_shows_durations_with_the_exact_time_as_tooltip(
     stub: Stub, browser: Browser
 ) -> None:
     head, rows = waiting()
@@ -286,7 +286,7 @@ def test_group_view_shows_durations_with_their_instants_as_tooltips(
         ("no time in it at all", "no time in it at all"),
     ],
 )
-def test_instants_in_sentences_are_shown_as_durations(
+def test_points_in_time_in_sentences_are_shown_as_durations(
     stub: Stub, browser: Browser, sentence: str, told: str
 ) -> None:
     past, future = instant(now_ms() - 5 * MINUTE_MS - 9000), instant(now_ms() + 3 * MINUTE_MS)

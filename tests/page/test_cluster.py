@@ -1,4 +1,4 @@
-"""The cluster view of the page. The page of a standalone broker has no link to this view."""
+"""Tests of the page's cluster view. The page of a standalone broker has no link to this view."""
 
 from __future__ import annotations
 

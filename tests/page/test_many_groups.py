@@ -73,7 +73,8 @@ def _two_thousand(broker: PageBroker) -> None:
 
 
 def keys(*texts: str) -> Iterator[str]:
-    """Yields each content of the filter while the texts are typed and deleted one key at a time."""
+    """Yields the content of the filter after each keystroke, while each text is typed and then
+    deleted."""
     for text in texts:
         there = [text[:end] for end in range(1, len(text) + 1)]
         yield from [*there, *there[-2::-1], ""]
@@ -83,8 +84,8 @@ def keys(*texts: str) -> Iterator[str]:
 def test_keystroke_in_the_filter_of_2000_groups_takes_less_than_100_ms(
     browser: Browser, size: tuple[int, int]
 ) -> None:
-    """The test measures the CPU time of the page, because other load on the machine does not change
-    it."""
+    """The test measures the CPU time of the page, which does not depend on other load on the
+    machine."""
     browser.open(size=size)
     until("all are there", lambda: f"{GROUPS:,} groups" in browser.text(".sub"))
     took = []

@@ -1,5 +1,5 @@
-"""The URL of the page contains the filter, the sort order and the number of rows. Tests of sorting,
-filtering and scroll keys."""
+"""Tests of sorting, filtering and scroll keys on the page. The URL contains the filter, the sort
+order and the number of rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def address(browser: Browser) -> str:
 
 
 def sort(browser: Browser, caption: str, title: str) -> str:
-    """Clicks the header of a column and returns the new sort order, ascending or descending."""
+    """Clicks the column header ``title`` and returns the new sort order, ascending or
+    descending."""
     pressed = browser.ask(
         """
         const table = [...document.querySelectorAll('table')].find(
@@ -188,7 +189,9 @@ def test_page_does_not_handle_scroll_keys(browser: Browser) -> None:
     browser.screen(DESK)
 
 
-def test_header_and_title_name_cluster_and_broker(browser: Browser, broker: PageBroker) -> None:
+def test_page_header_and_title_name_the_cluster_and_the_broker(
+    browser: Browser, broker: PageBroker
+) -> None:
     browser.open()
     until("the broker is named", lambda: "broker 1" in browser.text(".top"))
     cluster = re.search(r"cluster (\S+)", browser.text(".top"))

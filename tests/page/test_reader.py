@@ -51,8 +51,8 @@ ALICES = (
 
 
 def filled(bootstrap: str) -> None:
-    """Creates two topics and two groups. The user alice may describe the topic orders and the group
-    billing."""
+    """Creates two topics and two groups. User alice gets DESCRIBE on the topic orders and on the
+    group billing."""
     admin: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
@@ -151,8 +151,8 @@ def rows_of(browser: Browser, heading: str, word: str) -> list[str]:
 
 
 def log_in(browser: Browser, who: str) -> None:
-    """Opens the page with a name and a password in the URL. The browser uses them for later
-    requests too."""
+    """Opens the page with a name and a password in the URL. The browser sends both in its later
+    requests."""
     browser.driver.get(f"http://{who}:{who}-secret@{browser.address}/")
     until("the page is there", lambda: browser.find("#link"))
     browser.complaints()

@@ -1,5 +1,5 @@
-"""A share group on the page: its partitions, the records that members hold, and the records that
-were delivered again or archived."""
+"""Tests of the page of a share group: its partitions, acquired records, and records that were
+delivered again or archived."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 
 class Worker:
-    """A member of a share group, which acknowledges each record on its own."""
+    """A member of a share group that acknowledges each record explicitly."""
 
     def __init__(self, broker: PageBroker, group: str) -> None:
         self.consumer = ShareConsumer(
@@ -65,14 +65,14 @@ class Worker:
         self.records: list[Message] = []
 
     def has_records(self) -> bool:
-        """Fetches records, unless the records of the last fetch are not acknowledged."""
+        """Returns True if the member has unacknowledged records. Fetches records if it has none."""
         if not self.records:
             self.records = self.consumer.poll(0.2)
         return bool(self.records)
 
     def end(self, kinds: dict[int, AcknowledgeType]) -> None:
-        """Acknowledges the records of the last fetch; ``kinds`` has the types by offset, ACCEPT is
-        the default."""
+        """Acknowledges all fetched records. ``kinds`` has acknowledge types by offset; the default
+        is ACCEPT."""
         for each in self.records:
             self.consumer.acknowledge(each, kinds.get(each.offset(), AcknowledgeType.ACCEPT))
         self.consumer.commit_sync()
@@ -81,8 +81,8 @@ class Worker:
 
 @pytest.fixture(scope="module")
 def worker(broker: PageBroker) -> Iterator[Worker]:
-    """Yields a member that holds record 0 in its second delivery; record 1 was rejected, and the
-    others were accepted."""
+    """Yields a member of a share group. It rejected its first record, released one record and
+    acquired it again, and accepted all other records."""
     worker = Worker(broker, GROUP)
     feed = Feed(broker.bootstrap, TOPIC, 1)
     until("its first records", lambda: feed.send(1) and worker.has_records(), 60)
@@ -98,7 +98,7 @@ def worker(broker: PageBroker) -> Iterator[Worker]:
     worker.consumer.close()
 
 
-def test_page_of_a_share_group_shows_who_holds_which_record(
+def test_page_of_a_share_group_shows_which_member_has_acquired_which_record(
     browser: Browser, broker: PageBroker, worker: Worker
 ) -> None:
     browser.open(PAGE)

@@ -32,7 +32,8 @@ IDS = "Transactional ids"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """Yields a broker without transaction verification, on which a transaction can hang."""
+    """Yields a broker that does not verify transactions (KIP-890), so that a transaction can
+    hang."""
     broker = PageBroker(
         tmp_path_factory.mktemp("transactions") / "data",
         {"transaction.partition.verification.enable": "false"},
@@ -51,7 +52,7 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 
 def opened(broker: PageBroker, name: str, partition: int) -> Producer:
-    """Returns a producer with an open transaction of three records."""
+    """Returns a producer that has written three records in an open transaction."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "client.id": "till-2"}
     )

@@ -1,4 +1,5 @@
-"""The page shows verdicts, findings with their commands, and the record of a finding."""
+"""Tests of verdicts on the page, of findings with their commands, and of the dialog that shows a
+record."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def test_finding_has_advice_and_a_command_that_can_be_copied(
 
 
 def test_command_is_selected_as_text_when_the_clipboard_is_not_available(browser: Browser) -> None:
-    """A page that was loaded over HTTP from another machine cannot use the clipboard."""
+    """Browsers allow no clipboard access to a page that was loaded over HTTP from another
+    machine."""
     browser.open(group_page(STUCK))
     until("it is found", lambda: browser.find(".findings [data-copy]"))
     browser.ask("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
@@ -150,7 +152,8 @@ RECORDS = [
 
 @pytest.fixture(scope="module")
 def letters(broker: PageBroker) -> None:
-    """Produces records with JSON, markup, bytes, a tombstone and a large value to partition 1."""
+    """Produces five kinds of records to partition 1: JSON, markup, bytes, a tombstone and a large
+    value."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for key, value, headers in RECORDS:
         producer.produce(LETTERS, value, key, partition=1, headers=headers)

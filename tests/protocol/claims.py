@@ -1,4 +1,4 @@
-"""Requests in which one array claims 2**31 - 1 elements."""
+"""Builds requests in which the count of one array claims 2**31 - 1 elements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.schema import Array, Field, Primitive, Struct, version_range
 def array_paths(
     fields: tuple[Field, ...], version: int, path: tuple[str, ...] = ()
 ) -> list[tuple[str, ...]]:
-    """Returns the path of every untagged array that a version of a message has."""
+    """Returns the path of each array in a message version. Omits arrays that are tagged fields."""
     found = []
     for field in fields:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -26,9 +26,11 @@ def array_paths(
 
 
 def claimed(codec: Any, fields: Any, version: int, path: tuple[str, ...], flexible: bool) -> bytes:
-    """Returns a request whose array at ``path`` claims 2**31 - 1 elements but contains no element.
-    The function encodes the request with an empty array and with an array of one element. The
-    difference shows the position of the count, which the function then replaces."""
+    """Returns a request whose array at ``path`` claims 2**31 - 1 elements but contains none.
+
+    Two encodings, with an empty array and with an array of one element, differ at the position of
+    the count. The function replaces the count at this position.
+    """
     small = codec.encode(with_array(fields, version, path, 0))
     large = codec.encode(with_array(fields, version, path, 1))
     # The first byte in which the two encodings differ is the last byte of the count.

@@ -1,4 +1,5 @@
-"""The generated codecs in Python and, for each that has one, the compiled codec."""
+"""Pairs of codecs for tests: the generated codec in Python and, if it exists, the compiled
+codec."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from tools import make_fast
 
 @cache
 def built() -> ModuleType:
-    """Returns the compiled module, which is built once per process, in two seconds, and not in the
-    package's place. ``CFLAGS`` has more options, such as those of a sanitizer."""
+    """Builds the compiled codecs in a temporary folder, once per process, and returns their
+    module. Takes two seconds. The variable ``CFLAGS`` adds compiler options, such as those of a
+    sanitizer."""
     program("cc", "gcc")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / make_fast.NAME
@@ -32,21 +34,22 @@ def built() -> ModuleType:
 
 
 def in_python(codec: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a codec in Python; ``codec`` may be a compiled codec, which is bound to it."""
+    """Returns the Python codec. If ``codec`` is a compiled codec, this is its fallback."""
     found: Callable[..., Any] = getattr(codec, "__self__", codec)
     return found
 
 
 def alone(kind: str, module: ModuleType, version: int) -> Callable[..., Any] | None:
-    """Returns the compiled codec that returns None for what it can't do; None if the codec is not
-    compiled. ``kind`` is ``decode`` or ``encode``."""
+    """Returns the compiled codec without a fallback, or None if it does not exist. This codec
+    returns None for data that it does not support. ``kind`` is ``decode`` or ``encode``."""
     name = module.__name__.rpartition(".")[2]
     codec: Callable[..., Any] | None = built().codec(f"{kind} {name} {version}", None)
     return codec
 
 
 def both(kind: str, module: ModuleType, version: int) -> list[Callable[..., Any]]:
-    """Returns the codec in Python and, if it exists, the compiled codec as a broker uses it."""
+    """Returns the Python codec and, if it exists, the compiled codec with its fallback to Python,
+    as the broker uses it."""
     name = module.__name__.rpartition(".")[2]
     table = module.DECODE_REQUEST if kind == "decode" else module.ENCODE_RESPONSE
     python = in_python(table[version])

@@ -1,4 +1,4 @@
-"""Random values for each message table and version, determined by a seed."""
+"""Random field values for each message and version. A seed determines the values."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def fields_of(api: Api, is_request: bool) -> Sequence[Field]:
 
 
 def struct_value(fields: Sequence[Field], version: int, chance: random.Random) -> dict[str, Any]:
-    """Returns a random value of each field in decoded form. A field that the version does not have
-    gets its default."""
+    """Returns random values of all fields in decoded form. A field that does not exist in
+    ``version`` has its default."""
     value = {}
     for field in fields:
         if version in version_range(field.versions):
@@ -75,8 +75,8 @@ def some(type_: Type, version: int, nullable: bool, chance: random.Random) -> An
 
 
 def mutations(data: bytes, chance: random.Random, count: int) -> Iterator[bytes]:
-    """Yields mutations of ``data``: changed bytes, truncations, additional bytes, and huge lengths
-    or counts."""
+    """Yields ``count`` mutations of ``data``: changed bytes, truncations, additional bytes, and
+    huge lengths or counts."""
     huge = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00")
     for _ in range(count):
         wrong = bytearray(data)

@@ -1,4 +1,5 @@
-"""The compiled codecs agree with Python, leave to Python what is unusual, and lose no memory."""
+"""Tests of the compiled codecs: they return the same results as the Python codecs, call these for
+unusual data, and leak no memory."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def name_case(case: object) -> str:
 
 
 def decode(module: ModuleType, version: int, data: bytes) -> tuple[Any, Any]:
-    """Returns the request as Python and as the compiled codec alone decode it; None if refused."""
+    """Decodes a request with the Python codec and with the compiled codec. A result is None if the
+    codec refuses the data."""
     decoder = alone("decode", module, version)
     assert decoder is not None
     try:
@@ -50,7 +52,7 @@ def decode(module: ModuleType, version: int, data: bytes) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(("module", "version"), CASES, ids=name_case)
-def test_compiled_decoder_decodes_usual_requests_and_refuses_what_python_refuses(
+def test_compiled_decoder_returns_the_result_of_python_or_none(
     module: ModuleType, version: int
 ) -> None:
     chance = random.Random(version)
@@ -79,7 +81,7 @@ def test_compiled_decoder_survives_random_bytes(
 
 
 @pytest.mark.parametrize(("module", "version"), CASES, ids=name_case)
-def test_compiled_decoder_allocates_nothing_for_a_wrong_element_count(
+def test_compiled_decoder_allocates_no_memory_for_a_wrong_element_count(
     module: ModuleType, version: int
 ) -> None:
     codec = module.API.message(version, is_request=True)
@@ -95,7 +97,7 @@ def test_compiled_decoder_allocates_nothing_for_a_wrong_element_count(
         assert peak < 4096, path
 
 
-def test_compiled_codec_calls_python_for_what_it_cannot_do() -> None:
+def test_compiled_codec_calls_the_python_codec_for_unusual_arguments() -> None:
     calls: list[tuple[Any, ...]] = []
 
     def python(*arguments: Any) -> str:
@@ -111,7 +113,7 @@ def test_compiled_codec_calls_python_for_what_it_cannot_do() -> None:
     assert calls == [*unusual, (1, 0, "no number"), (1,), (2**40, 0, 0)]
 
 
-def test_exception_of_python_leaves_the_compiled_codec() -> None:
+def test_exception_of_the_python_codec_is_raised_by_the_compiled_codec() -> None:
     def python(*_: Any) -> None:
         raise ProtocolError("as Python says")
 
@@ -119,7 +121,7 @@ def test_exception_of_python_leaves_the_compiled_codec() -> None:
         built().codec("decode heartbeat 0", python)(b"", 0)
 
 
-def test_unknown_codec_does_not_exist() -> None:
+def test_lookup_of_an_unknown_compiled_codec_returns_none() -> None:
     assert built().codec("decode no_api 0", None) is None
     with pytest.raises(TypeError, match="codec"):
         built().codec("decode heartbeat 0")
@@ -129,7 +131,7 @@ counts = st.sampled_from([1, 2, 63, 64, 65, 130])
 
 
 @given(names, names, counts, int64, st.data())
-def test_compiled_offset_records_are_those_of_python(
+def test_compiled_encoder_of_offset_records_equals_the_python_encoder(
     group_id: str, topic: str, count: int, timestamp_ms: int, data: st.DataObject
 ) -> None:
     first_delta = data.draw(st.sampled_from([0, 1, 62, 64, 8190, 8192, 2**20, 2**28]))
@@ -151,7 +153,9 @@ def test_compiled_offset_records_are_those_of_python(
         {2: [1, 2]}, {3: [2**63]}, {4: [-(2**31) - 1]}, {5: None}, {6: -1}, {6: 2**31 - 1},
     ],
 )  # fmt: skip
-def test_unusual_offset_records_are_left_to_python(wrong: dict[int, Any]) -> None:
+def test_compiled_encoder_of_offset_records_returns_none_for_unusual_values(
+    wrong: dict[int, Any],
+) -> None:
     arguments = [GROUP, TOPIC, [1], [2], [3], 4, 5]
     assert built().offset_records(*arguments) is not None
     for index, value in wrong.items():
@@ -159,7 +163,7 @@ def test_unusual_offset_records_are_left_to_python(wrong: dict[int, Any]) -> Non
     assert built().offset_records(*arguments) is None
 
 
-def test_million_calls_leave_no_memory_behind() -> None:
+def test_one_million_calls_of_compiled_codecs_leak_no_memory() -> None:
     commit = {
         "group_id": GROUP,
         "topics": [
@@ -207,7 +211,7 @@ def test_million_calls_leave_no_memory_behind() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 4096
 
 
-def test_digest_in_the_package_is_that_of_the_sources() -> None:
+def test_digest_of_the_c_sources_is_up_to_date_in_the_package_and_the_module() -> None:
     assert make_fast.digest() == generated.C_SOURCES == built().SOURCES
 
 
@@ -221,7 +225,7 @@ def test_digest_in_the_package_is_that_of_the_sources() -> None:
         ("None", "", "python"),
     ],
 )
-def test_codecs_in_use_follow_the_switch_and_the_digest(
+def test_codecs_in_use_depend_on_variable_muster_codecs_and_the_digest_of_the_sources(
     digest: str, switch: str, words: str
 ) -> None:
     program = f"""
@@ -241,7 +245,9 @@ print(compiled.IN_USE, compiled.MODULE is not None)
     assert re.fullmatch(rf"{words} {words == 'compiled'}\n", done.stdout)
 
 
-def test_compiled_module_replaces_the_codecs_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_module_replaces_only_the_codecs_that_it_contains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     python = {0: lambda *_: "zero", 99: lambda *_: "no such version"}
     monkeypatch.setattr(compiled, "MODULE", None)
     assert compiled.codecs("decode", "heartbeat", python) is python

@@ -1,4 +1,5 @@
-"""The elements of a request are counted before the decoder creates an object from them."""
+"""Tests that the elements of a request are counted and limited before the decoder creates
+objects."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ requests = st.sampled_from([(name, version) for name, version, is_request in ALL
 
 
 def entries(value: Any) -> int:
-    """Returns the number of elements in all arrays of a decoded value."""
+    """Returns the total number of elements in all arrays of a decoded value."""
     if isinstance(value, dict):
         return sum(map(entries, value.values()))
     if isinstance(value, list):

@@ -1,5 +1,5 @@
-"""Complete frames are read for any division of the stream, and a wrong length is refused
-immediately."""
+"""Tests of the reader of length-prefixed frames: it accepts any division of the stream and refuses
+a wrong length immediately."""
 
 from __future__ import annotations
 
@@ -101,5 +101,5 @@ def test_frame_memory_grows_with_received_bytes_not_the_claimed_length() -> None
     assert peak < 300_000
 
 
-def test_framer_of_responses_accepts_shorter_frames() -> None:
+def test_framer_for_responses_accepts_shorter_frames_than_for_requests() -> None:
     assert Framer(100, min_bytes=4).feed(framed(b"\0\0\0\1")) == [b"\0\0\0\1"]

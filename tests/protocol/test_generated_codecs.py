@@ -1,5 +1,5 @@
-"""The generated codecs have the same results as the reference codec, for valid and invalid
-bytes."""
+"""Tests that the generated codecs have the same results as the reference codec, for valid and
+invalid bytes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def golden(name: str, kind: str, version: int) -> list[bytes]:
 
 
 def reference(module: ModuleType, version: int, data: bytes) -> Any:
-    """Returns a request that the reference codec decoded, in the form of the generated codec."""
+    """Decodes a request with the reference codec, and returns it in the form of the generated
+    codec."""
     try:
         return module._shape(version, module.API.decode_request(version, data))
     except ProtocolError:
@@ -77,7 +78,8 @@ def reference(module: ModuleType, version: int, data: bytes) -> Any:
 
 
 def straight(module: ModuleType, version: int, data: bytes) -> Any:
-    """Returns a request that the generated codec decoded, in Python and compiled."""
+    """Decodes a request with the generated codec, in Python and compiled, and asserts that both
+    results are equal. Returns "refused" for invalid data."""
     results = []
     for decode in both("decode", module, version):
         try:
@@ -90,7 +92,8 @@ def straight(module: ModuleType, version: int, data: bytes) -> Any:
 
 
 def encoded(module: ModuleType, version: int, arguments: list[Any]) -> bytes:
-    """Returns the frame that the generated codec encoded, in Python and compiled."""
+    """Encodes a response with the generated codec, in Python and compiled, and asserts that both
+    frames are equal."""
     frames: list[bytes] = [encode(77, *arguments) for encode in both("encode", module, version)]
     assert frames[0] == frames[-1]
     return frames[0]
@@ -147,7 +150,7 @@ def test_wrong_element_count_is_refused_before_an_object_is_created(
 
 
 def commit(metadata: list[str | None]) -> dict[str, Any]:
-    """Returns an OffsetCommit request whose partitions have these metadata."""
+    """Returns an OffsetCommit request with one partition for each element of ``metadata``."""
     partitions = [
         {
             "partition_index": index,
@@ -193,8 +196,7 @@ def test_commit_is_decoded_into_columns_with_or_without_metadata(
 
 
 def body_of(api: Api, version: int, frame: bytes) -> dict[str, Any]:
-    """Returns the body of a frame that a generated encoder wrote, decoded by the reference
-    codec."""
+    """Decodes the body of an encoded response frame with the reference codec."""
     assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
     correlation_id, position = decode_response_header(api.key, version, frame[4:])
     assert correlation_id == 77
@@ -249,7 +251,8 @@ def produce_arguments(version: int, value: dict[str, Any]) -> list[Any]:
 
 
 def untagged(fields: Any, value: dict[str, Any]) -> dict[str, Any]:
-    """Returns a response without its tagged fields, which the broker never sends in these APIs."""
+    """Returns a response value without tagged fields. The broker never sends tagged fields in these
+    APIs."""
     plain: dict[str, Any] = {}
     for field in fields:
         if field.tag is not None:
@@ -262,7 +265,7 @@ def untagged(fields: Any, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def response_arguments(api: Api, version: int, value: dict[str, Any]) -> list[Any]:
-    """Returns the arguments with which the generated encoder encodes ``value``."""
+    """Returns the arguments with which the generated encoder encodes the response ``value``."""
     if api.name in ("OffsetCommit", "TxnOffsetCommit"):
         first_with_ids = 10 if api.name == "OffsetCommit" else 6
         return commit_arguments("topic_id" if version >= first_with_ids else "name", value)
@@ -313,7 +316,7 @@ def test_random_response_is_encoded_as_by_the_reference(
 
 @pytest.mark.parametrize("version", offset_commit.API.versions)
 @pytest.mark.parametrize("code", [0, 25, -1])
-def test_single_error_code_is_encoded_for_all_partitions_of_a_topic(
+def test_one_error_code_of_a_topic_is_encoded_for_each_of_its_partitions(
     version: int, code: int
 ) -> None:
     topic: Any = bytes(16) if version >= 10 else "orders"

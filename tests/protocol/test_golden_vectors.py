@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka wrote are decoded, and are encoded to the same bytes."""
+"""Tests that messages which Apache Kafka wrote are decoded, and encoded to the same bytes."""
 
 from __future__ import annotations
 

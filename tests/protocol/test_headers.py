@@ -1,4 +1,4 @@
-"""Request and response headers are encoded and decoded in every version."""
+"""Tests that request and response headers are encoded and decoded in every version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The message tables have the fields of Apache Kafka's client libraries in every version."""
+"""Tests that the message tables have the same fields in every version as Apache Kafka's message
+schemas."""
 
 from __future__ import annotations
 
@@ -157,7 +158,7 @@ def test_mutable_defaults_are_not_shared_between_decoded_values() -> None:
     assert second["replica_state"]["replica_id"] == -1
 
 
-def test_every_listed_default_belongs_to_a_field_of_a_table() -> None:
+def test_every_default_value_of_kafkas_schema_is_in_the_message_table() -> None:
     for message, defaults in DEFAULTS["defaults"].items():
         if message in log_records.BY_NAME:
             fields = log_records.BY_NAME[message].fields

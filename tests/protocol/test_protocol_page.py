@@ -1,4 +1,5 @@
-"""The worked example in docs/internals/protocol.md is correct for the decoder and the encoder."""
+"""Tests that the worked examples in docs/internals/protocol.md match the decoder and the
+encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference codec: encoding and decoding, exact errors and bounds. Every refusal is a
+"""Tests of the reference codec: encoding, decoding, exact errors and bounds. Each refusal is a
 ProtocolError."""
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def test_malformed_heartbeat_is_refused_with_the_reason(
         heartbeat(version, data)
 
 
-def test_bytes_after_a_request_are_ignored_and_after_a_response_refused() -> None:
+def test_bytes_after_a_request_are_ignored_and_bytes_after_a_response_are_refused() -> None:
     # librdkafka 2.16 requests all topics with trailing bytes: null, two flags, no tags, and three
     # more.
     asked = BY_NAME["Metadata"].decode_request(13, bytes(7))
@@ -184,7 +184,7 @@ def test_unknown_tagged_fields_are_decoded_and_encoded_unchanged() -> None:
         BY_NAME["Heartbeat"].encode_request(3, value)
 
 
-def test_known_tagged_field_is_encoded_only_when_not_its_default() -> None:
+def test_known_tagged_field_is_encoded_only_when_its_value_is_not_the_default() -> None:
     versions = BY_NAME["ApiVersions"]
     plain = versions.encode_response(3, {"api_keys": []})
     assert plain == b"\0\0\1\0\0\0\0\0"
@@ -199,7 +199,8 @@ def test_known_tagged_field_is_encoded_only_when_not_its_default() -> None:
 
 
 def test_null_struct_in_a_tagged_field_is_encoded_as_0() -> None:
-    """Kafka 4.3.1 wrote these records of a KIP-848 member and of a classic member."""
+    """Kafka 4.3.1 wrote the tested metadata record of a KIP-848 member. Its field
+    classic_member_metadata is null."""
     name = "ConsumerGroupMemberMetadataValue"
     modern = bytes.fromhex(
         "000004616461" "0b2f3132372e302e302e31" "02076f7264657273" "01" "000493e0" "00"
@@ -254,7 +255,7 @@ def test_value_of_a_bytes_field_must_be_bytes() -> None:
     assert api.encode_response(0, {"assignment": memoryview(b"ab")}) == b"\0\0\0\0\0\2ab"
 
 
-def test_decoded_records_are_equal_to_the_sent_bytes() -> None:
+def test_decoded_produce_request_has_the_sent_records_and_copies_them_at_most_once() -> None:
     api = BY_NAME["Produce"]
     records = random.Random(1).randbytes(100_000)
     part = {"index": 0, "records": records}

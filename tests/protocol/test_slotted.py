@@ -1,5 +1,5 @@
-"""`slotted` creates the same classes as `dataclass(slots=True)`, but compiles the methods of a
-class when the first object of the class is created."""
+"""Tests of the decorator `slotted`. It creates the same classes as `dataclass(slots=True)`, but
+compiles the methods of a class only when its first object is created."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from protocol.slotted import slotted
 
 
 class Order:
-    """An order."""
+    """A sample class with defaults."""
 
     name: str
     count: int = 1
-    """An attribute with a docstring."""
     lines: list[str] = field(default_factory=list)
 
     @property
@@ -28,14 +27,15 @@ class Order:
 
 
 class Pair:
-    """A pair."""
+    """A sample class with two fields."""
 
     left: int
     right: int
 
 
 def both(cls: type, **manner: bool) -> tuple[Any, Any]:
-    """Returns the class decorated by `slotted`, and the class decorated by `dataclass`."""
+    """Returns the class decorated with `slotted`, and the class decorated with
+    `dataclass(slots=True)`. ``manner`` are the options of both decorators."""
     ours = slotted(**manner)(type(cls.__name__, (), dict(cls.__dict__)))
     theirs = dataclass(slots=True, **manner)(type(cls.__name__, (), dict(cls.__dict__)))  # type: ignore[call-overload]
     return ours, theirs
@@ -54,7 +54,7 @@ def test_slotted_object_behaves_like_a_dataclass_object(frozen: bool) -> None:
         assert repr(other) == "Order(name='a', count=10, lines=['x'])"
         assert one.lines is not same.lines
         assert not hasattr(one, "__dict__")
-        assert made.__doc__ == "An order."
+        assert made.__doc__ == "A sample class with defaults."
         assert (made.__name__, made.__module__) == ("Order", __name__)
         match other:
             case made(name, count):
@@ -124,8 +124,6 @@ def test_slotted_class_is_compiled_once_at_its_first_object(
 
     @slotted
     class Point:
-        """A point."""
-
         x: int
         y: int = 0
 
@@ -140,8 +138,6 @@ def test_unknown_field_option_of_a_slotted_class_raises(more: dict[str, Any]) ->
 
         @slotted
         class Point:
-            """A point."""
-
             x: int = field(**more)
 
 
@@ -150,8 +146,6 @@ def test_class_variable_of_a_slotted_class_raises() -> None:
 
         @slotted
         class Point:
-            """A point."""
-
             x: ClassVar[int] = 1
 
 
@@ -160,13 +154,9 @@ def test_subclass_of_a_slotted_class_creates_subclass_objects(
 ) -> None:
     @slotted
     class Point:
-        """A point."""
-
         x: int
 
     class Named(Point):
-        """A point with a name."""
-
         name = "n"
 
     assert repr(Named(1)).endswith("Named(x=1)")

@@ -1,5 +1,5 @@
-"""Nodes in ZooKeeper: Kafka's nodes are decoded, Muster's nodes have the form of Kafka's nodes, and
-an error names a malformed node."""
+"""Tests of the data in ZooKeeper nodes. Muster decodes Kafka's nodes and writes nodes in the same
+form, and an error names the malformed node."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def test_broker_registration_has_kafkas_form() -> None:
     assert decode_registration(1, data) == BROKER
 
 
-def test_registration_of_version_4_has_no_features() -> None:
+def test_broker_registration_of_version_4_has_no_features() -> None:
     there = json.loads(encode_registration(BROKER, 4))
     assert there["version"] == 4
     assert "features" not in there
 
 
-def test_registration_of_version_1_has_a_host_and_a_port() -> None:
+def test_broker_registration_of_version_1_has_a_host_and_a_port() -> None:
     data = b'{"jmx_port":-1,"timestamp":"17","host":"h","version":1,"port":9093}'
     assert decode_registration(2, data).endpoints == (Endpoint("PLAINTEXT", "h", 9093),)
 
 
-def test_listener_gets_its_protocol_from_the_map() -> None:
+def test_registered_listener_gets_its_security_protocol_from_the_protocol_map() -> None:
     found = decode_registration(
         3,
         b'{"listener_security_protocol_map":{"IN":"SSL"},"endpoints":["IN://[::1]:1"],'
@@ -80,7 +80,7 @@ def test_listener_gets_its_protocol_from_the_map() -> None:
     assert found.endpoint("OUT") is None
 
 
-def test_registration_without_plaintext_has_null_host_and_port_minus_1() -> None:
+def test_broker_registration_without_plaintext_listener_has_null_host_and_port_minus_1() -> None:
     broker = Registration(1, (Endpoint("SSL", "h", 1, "SSL"),))
     there = json.loads(encode_registration(broker))
     assert (there["host"], there["port"]) == (None, -1)
@@ -88,7 +88,8 @@ def test_registration_without_plaintext_has_null_host_and_port_minus_1() -> None
 
 @pytest.mark.proves("clusters 17")
 def test_rewritten_topic_keeps_id_reassignments_and_unknown_fields() -> None:
-    """Trap 17: if a broker dropped the topic id, every replica would refuse the next topic id."""
+    """If a broker dropped the topic id when it rewrites the node, the controller would assign a new
+    topic id, which every replica would refuse."""
     data = (
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":{"1":[2],"0":[1,2,3]},'
         b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]},"later":7}'
@@ -115,7 +116,7 @@ def test_partition_state_has_kafkas_form() -> None:
 
 
 def test_partition_state_with_an_empty_isr_and_no_leader_is_decoded() -> None:
-    """Trap 22: a node may have an unusual state."""
+    """Kafka never writes an empty ISR in normal operation, but a node can contain it."""
     data = b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":3,"isr":[]}'
     assert decode_state("t", 0, data) == StateNode(-1, 3, (), 1)
 
@@ -154,7 +155,7 @@ def test_feature_levels_have_kafkas_form(version: int, level: bytes) -> None:
 def test_nodes_contain_only_numbers_of_at_most_32_bits(
     number: int, large: int, ids: list[int]
 ) -> None:
-    """Trap 18: Kafka 0.10.2 cannot read a node that contains a larger number."""
+    """Kafka 0.10.2 cannot read a node with a larger number."""
     nodes = [
         encode_registration(Registration(number, (), timestamp_ms=large)),
         encode_controller(number, large),

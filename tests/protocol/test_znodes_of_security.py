@@ -1,7 +1,5 @@
-"""Nodes of ACLs, credentials, quotas and tokens of Kafka 3.9.2 are decoded and encoded.
-
-tests/interop/security_history.py created these nodes.
-"""
+"""Tests of ZooKeeper nodes of ACLs, credentials, quotas and tokens. Kafka 3.9.2 wrote the tested
+nodes, created by tests/interop/security_history.py."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ STRANGE = 'a b*c+ü~%"é日.-_@:'
 
 
 def _leaves(root: str) -> dict[str, bytes]:
-    """Returns the nodes below a directory that contain data."""
+    """Returns the data of all nodes below ``root`` that contain data, by path."""
     return {
         path: text.encode() for path, text in NODES.items() if path.startswith(f"{root}/") and text
     }
@@ -51,7 +49,7 @@ def test_acl_entries_are_decoded_and_encoded_as_by_kafka() -> None:
     assert len(found) == 8
 
 
-def test_each_resource_type_has_a_directory() -> None:
+def test_acls_of_each_resource_type_have_a_zookeeper_directory() -> None:
     for tree in acls.TREES.values():
         assert {path for path in NODES if path.rpartition("/")[0] == tree} - {
             "/kafka-acl-extended/prefixed"
@@ -62,7 +60,9 @@ def test_each_resource_type_has_a_directory() -> None:
 
 
 @pytest.mark.parametrize("pattern_type", acls.TREES)
-def test_notices_of_acl_entries_are_decoded_and_encoded_as_by_kafka(pattern_type: str) -> None:
+def test_change_notifications_of_acls_are_decoded_and_encoded_as_by_kafka(
+    pattern_type: str,
+) -> None:
     directory = acls.CHANGES[pattern_type]
     recorded = [text.encode() for text in RECORDED["notices"][directory]]
     places = [acls.decode_change(f"{directory}/acl_changes_1", each) for each in recorded]
@@ -72,7 +72,7 @@ def test_notices_of_acl_entries_are_decoded_and_encoded_as_by_kafka(pattern_type
     assert places[0].notice_path == f"{directory}/acl_changes_"
 
 
-def test_acl_notice_of_a_broker_older_than_2_0_is_decoded() -> None:
+def test_acl_change_notification_of_a_broker_older_than_2_0_is_decoded() -> None:
     path = "/kafka-acl-changes/acl_changes_0000000001"
     assert acls.decode_change(path, b"TransactionalId:a:b") == acls.Place("TransactionalId", "a:b")
 
@@ -153,7 +153,7 @@ def test_error_names_the_node_of_malformed_acl_entries(data: bytes, says: str) -
         ),
     ],
 )
-def test_acl_notice_without_a_pattern_is_refused(path: str, data: bytes) -> None:
+def test_acl_change_notification_without_a_pattern_is_refused(path: str, data: bytes) -> None:
     with pytest.raises(BadNode, match=path):
         acls.decode_change(path, data)
 
@@ -176,6 +176,6 @@ def test_malformed_token_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"a/b", b"\0", b"x" * 300])
-def test_token_notice_without_a_token_is_refused(data: bytes) -> None:
+def test_token_change_notification_without_a_token_is_refused(data: bytes) -> None:
     with pytest.raises(BadNode):
         tokens.decode_change("/delegation_token/token_changes/token_change_1", data)

@@ -28,7 +28,7 @@ _OPTIONS = re.compile(r"isr|replicas|version|end|hw")
 
 
 class Conversation:
-    """A conversation with the leader of one partition, broker 1."""
+    """A conversation with broker 1 as the leader of one partition."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.now_ms = 1_000_000
@@ -123,5 +123,6 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs the conversation in ``text``, and returns the text with the outcomes of this run."""
+    """Runs the conversation in ``text``. Returns the text with the outcomes of this run, and the
+    conversation."""
     return run_any(text, Conversation)

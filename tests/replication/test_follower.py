@@ -1,5 +1,5 @@
-"""Tests of a follower: the offset to which it truncates its log, its next fetch offset, and its
-reaction to errors."""
+"""Tests of the decisions of a follower: where it truncates its log, which offset it fetches next,
+and how it handles errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.replication.world import Node
         (Way.BY_HIGH_WATERMARK, -1, Begin.CUT),
     ],
 )
-def test_first_step_of_a_follower_depends_on_its_method_and_latest_epoch(
+def test_first_step_of_a_follower_depends_on_its_truncation_method_and_epoch(
     way: Way, latest_epoch: int, expected: Begin
 ) -> None:
     assert begin(way, latest_epoch) is expected
@@ -65,7 +65,7 @@ def test_first_step_of_a_follower_depends_on_its_method_and_latest_epoch(
         (9, 30, Cut(12, done=True), "newer than all here"),
     ],
 )
-def test_follower_truncates_its_log_at_the_end_of_the_epoch(
+def test_follower_truncates_its_log_at_the_leaders_end_offset_of_the_epoch(
     epoch: int, end: int, expected: Cut, why: str
 ) -> None:
     own = Node(2, log=[(2, "")] * 10 + [(4, "")] * 2, epochs=[(2, 0), (4, 10)])

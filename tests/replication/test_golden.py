@@ -1,7 +1,6 @@
-"""The golden conversations have their reviewed outcomes.
-
-After a change of behavior, run ``make golden`` and review the diff.
-"""
+"""Each file in tests/golden/replication has events of a partition with the expected outcomes of its
+leader. The current outcomes must equal the expected outcomes. After a change of behavior, run
+``make golden`` and review the diff."""
 
 from __future__ import annotations
 

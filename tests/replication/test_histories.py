@@ -1,4 +1,5 @@
-"""Random histories of a partition lose no committed record. `world.py` has the simulation."""
+"""Tests that random histories of a partition lose no committed record. The simulation is in
+`world.py`."""
 
 from __future__ import annotations
 
@@ -49,9 +50,11 @@ def test_committed_record_is_lost_in_some_history_when_a_rule_is_disabled(fault:
 
 @pytest.mark.parametrize("fault", ["", NO_EPOCH])
 def test_follower_truncates_records_of_a_lost_epoch_before_an_append(fault: str) -> None:
-    """Trap 5: broker 2 led epoch 5 and has a record that no other replica has. Now broker 3 leads
-    epoch 6. Its log ends in epoch 3 and is longer. Broker 3 can return an end offset for epoch 5
-    only after it has begun epoch 6 in its log."""
+    """Broker 2 led epoch 5 and has a record that no other replica has. Broker 3 now leads epoch 6,
+    and its log is longer but ends in epoch 3.
+
+    Broker 3 can return an end offset for epoch 5 only if it has already written epoch 6 to its log.
+    """
     world = World(Random(0), Way.BY_FETCH, 1, fault)
     world.mail.clear()
     leader, follower = world.nodes[3], world.nodes[2]

@@ -1,4 +1,4 @@
-"""Journal entries about replicas contain when and why a replica left the ISR."""
+"""Tests of journal entries about replicas. They contain when and why a replica left the ISR."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ STATE = PartitionState(1, 1, 5, (1, 2, 3), 0, (1, 2, 3))
 
 
 def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
-    """Returns the state of broker 1, which leads from time 1000 on with 100 records. Broker 2 has
-    all records, and broker 3 has 40 records."""
+    """Returns the leader state of broker 1, which has led since 1000 ms and has 100 records. Broker
+    2 has fetched all records, and broker 3 has fetched 40 records."""
     rules = Rules(3_000, 1, lambda broker: broker in alive)
     found = LedReplicas(1, STATE, 100, 0, 100, 1_000, rules)
     found.follower_fetched(2, 100, 100, 2_000)
@@ -32,14 +32,13 @@ def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
 
 
 def entry_of(event: Event) -> tuple[str, Happened]:
-    """Returns the name and the journal entry of an event."""
     return entry(event, Now(0, 77))
 
 
 def changed(
     found: LedReplicas, isr: tuple[int, ...], now_ms: int, by_controller: bool
 ) -> list[str]:
-    """Returns the journal entries that are written when the ISR of t-0 changes to ``isr``."""
+    """Changes the ISR of partition t-0 to ``isr``, and returns the journal entries as text."""
     after = found.state._replace(isr=isr)
     events = isr_events(found, "t", 0, after, now_ms, by_controller=by_controller)
     stories = [entry_of(event) for event in events]
@@ -73,7 +72,7 @@ def test_slow_replica_and_silent_replica_have_different_causes() -> None:
     ]
 
 
-def test_entry_of_an_isr_change_has_its_cause() -> None:
+def test_journal_entry_of_an_isr_change_has_the_cause() -> None:
     assert changed(led(alive=(1, 2)), (1, 2), 2_500, by_controller=True) == [
         "gone: broker 3 is down; it fetched 0.5 s ago, is 60 records behind and was last caught up"
         " 1.5 s ago"
@@ -88,7 +87,7 @@ def test_entry_of_an_isr_change_has_its_cause() -> None:
     assert changed(led(), STATE.isr, 2_500, by_controller=True) == []
 
 
-def test_entry_of_a_leader_change_names_new_and_previous_leader() -> None:
+def test_journal_entry_of_a_leader_change_names_new_and_previous_leader() -> None:
     lost = LeaderReported("t", 0, 1, 3, 6, (1, 2), 4, before_lives=False)
 
     name, entry = entry_of(lost)
@@ -102,7 +101,7 @@ def test_entry_of_a_leader_change_names_new_and_previous_leader() -> None:
     )
 
 
-def test_entries_about_controller_sessions_and_registrations_have_causes() -> None:
+def test_journal_entries_about_controller_session_and_registration_have_causes() -> None:
     assert entry_of(ControllerChanged(2, 8))[1].why == "broker 2 is the controller (epoch 8)"
     name, entry = entry_of(SessionChanged(Session.EXPIRED))
     assert (name, entry.cause) == (SESSION, "expired")

@@ -1,5 +1,5 @@
-"""The time since which records of a partition wait to be committed, and the time since which a
-replica is out of sync."""
+"""Tests of two durations: how long uncommitted records have waited, and how long a replica has been
+out of sync."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_waiting_time_begins_at_the_append_of_the_first_uncommitted_record() -> 
     assert (led.high_watermark, led.waits_since_ms) == (9, NEVER)
 
 
-def test_time_until_a_lagging_replica_is_removed_is_known() -> None:
+def test_removes_in_ms_is_the_time_until_a_lagging_replica_leaves_the_isr() -> None:
     led = _led()
     led.begun(1_000)
     led.follower_fetched(2, 0, 0, 1_000)
@@ -41,7 +41,7 @@ def test_time_until_a_lagging_replica_is_removed_is_known() -> None:
     assert led.removes_in_ms(12_000) is None, "the removal is in flight"
 
 
-def test_follower_that_a_test_removes_does_not_hold_the_high_watermark() -> None:
+def test_follower_removed_from_the_isr_in_test_mode_does_not_block_the_high_watermark() -> None:
     led = LedReplicas(
         1, STATE._replace(isr=(1, 2, 3)), 0, 0, 0, 1_000, Rules(lag_time_max_ms=10_000)
     )
@@ -59,7 +59,7 @@ def test_follower_that_a_test_removes_does_not_hold_the_high_watermark() -> None
     assert led.high_watermark == 5
 
 
-def test_replica_is_out_of_sync_since_the_write_of_the_isr() -> None:
+def test_out_of_sync_time_of_a_replica_begins_when_the_new_isr_is_written() -> None:
     led = _led()
     assert led.out_since_ms == {3: 1_000}
     led.begun(1_000)

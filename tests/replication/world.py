@@ -41,26 +41,26 @@ FAULTS = (
 
 
 class Lost(AssertionError):
-    """An invariant does not hold."""
+    """Raised when an invariant does not hold, such as a lost committed record."""
 
 
 @dataclass
 class Node:
-    """A broker and its replica."""
+    """A simulated broker with its replica of the partition."""
 
     node_id: int
     log: list[tuple[int, str]] = field(default_factory=list)
-    """The epoch and the value of each offset."""
+    """Leader epoch and value of each record, by offset."""
     epochs: list[tuple[int, int]] = field(default_factory=list)
     high_watermark: int = 0
     checkpoint: int = 0
     alive: bool = True
     connected: bool = True
-    """True if the controller, ZooKeeper and the other brokers can reach this broker."""
+    """True if the broker can reach the controller, ZooKeeper and the other brokers."""
     state: PartitionState | None = None
     led: LedReplicas | None = None
     step: Begin | None = None
-    """The next step of the replica as a follower."""
+    """The next step of this replica in its role as a follower."""
     life: int = 0
 
     @property
@@ -76,7 +76,8 @@ class Node:
             self.epochs.append((epoch, offset))
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """Returns the epoch and the end offset of an OffsetForLeaderEpoch response."""
+        """Returns epoch and end offset as in an OffsetForLeaderEpoch response. Returns (-1, -1) for
+        an unknown epoch."""
         if not self.epochs or epoch > self.epochs[-1][0] or epoch < 0:
             return -1, -1
         if epoch == self.epochs[-1][0]:
@@ -96,7 +97,7 @@ class Node:
 
 
 class World:
-    """The brokers and the messages between them."""
+    """The simulated brokers, and the messages in transit between them."""
 
     def __init__(
         self, chance: Random, way: Way = Way.BY_FETCH, min_isr: int = 1, fault: str = ""
@@ -111,9 +112,10 @@ class World:
         self.mail: list[Callable[[], None]] = []
         """The messages in transit. They are delivered in random order."""
         self.told: dict[int, str] = {}
-        """The value of each offset that is known to be committed."""
+        """The value of each committed offset. An offset is committed if a leader has announced a
+        higher high watermark."""
         self.appended_by: dict[int, tuple[int, int]] = {}
-        """By leader epoch: the broker that appends in this epoch, and the number of restarts of the
+        """The broker that has appended in each leader epoch, with the number of restarts of this
         broker."""
         self.values = 0
         self.moves = 0
@@ -122,7 +124,6 @@ class World:
     # -- chance
 
     def step(self) -> None:
-        """Performs one random step and then checks the invariants."""
         self.chance.choices(
             (
                 self.produce, self.fetch, self.deliver, self.pass_time, self.crash_or_restart,
@@ -182,8 +183,8 @@ class World:
     # -- the controller
 
     def elect(self) -> None:
-        """Elects a reachable in-sync replica, removes unreachable replicas from the ISR, and
-        announces the state to each broker."""
+        """Elects a reachable in-sync replica as leader and removes unreachable replicas from the
+        ISR. Sends the new state to each broker."""
         live = [each for each in IDS if self.nodes[each].alive and self.nodes[each].connected]
         now = self.zookeeper
         eligible = live if self.fault == "no election by the in-sync replicas" else [
@@ -213,7 +214,7 @@ class World:
             self.mail.append(heard)
 
     def _heard(self, node: Node, state: PartitionState) -> None:
-        """Handles a LeaderAndIsr request."""
+        """Handles a LeaderAndIsr request at the broker ``node``."""
         if state.leader_epoch <= node.leader_epoch:
             return
         if state.leader == node.node_id:
@@ -257,7 +258,7 @@ class World:
         life, epoch = node.life, node.leader_epoch
 
         def write() -> None:
-            """Handles the AlterPartition request at the controller."""
+            """Handles an AlterPartition request at the controller."""
             now, error_code = self.zookeeper, NONE
             if not node.connected:
                 self.mail.append(write)
@@ -289,7 +290,7 @@ class World:
     # -- a follower
 
     def fetch(self) -> None:
-        """Lets a random follower send a request to its leader. The response arrives at a random
+        """A random follower sends a request to its leader. The response arrives at a random later
         time."""
         node = self.chance.choice([*self.nodes.values()])
         state = node.state
@@ -309,8 +310,8 @@ class World:
             self._answer_fetch(node, leader)
 
     def _later(self, node: Node, work: Callable[[], None]) -> None:
-        """Sends a response. The follower drops the response if it has restarted, or if its epoch or
-        log has changed."""
+        """Sends a response to the follower ``node``. The follower drops the response if it has
+        restarted or if its epoch or log end has changed."""
         life, epoch, end = node.life, node.leader_epoch, node.end
 
         def come() -> None:
@@ -364,7 +365,6 @@ class World:
     # -- checks
 
     def check(self) -> None:
-        """Checks the invariants after a step."""
         self.moves += 1
         if not set(self.zookeeper.isr) <= set(IDS):
             raise Lost(f"in sync: {self.zookeeper.isr}")
@@ -378,8 +378,8 @@ class World:
                     raise Lost(f"{one.node_id} and {other.node_id} differ below {both}")
 
     def heal(self) -> None:
-        """Starts and connects all brokers, and runs steps until all replicas are equal and in
-        sync."""
+        """Starts and connects all brokers, and runs steps until all replicas are equal and in the
+        ISR."""
         for node in self.nodes.values():
             if not node.alive:
                 node.alive = True
@@ -402,8 +402,8 @@ class World:
         raise Lost(f"it does not heal: {self.zookeeper} {self.nodes}")
 
     def is_whole(self) -> bool:
-        """True if each broker has all records, all records are committed, and all brokers are in
-        the ISR."""
+        """True if all brokers have all records and are in the ISR, and all records are
+        committed."""
         ends = {(node.end, node.high_watermark) for node in self.nodes.values()}
         is_same = len(ends) == 1 and len({tuple(n.log) for n in self.nodes.values()}) == 1
         ((end, high_watermark), *_) = ends

@@ -1,4 +1,4 @@
-"""Subjects of certificates as text, compared with the text of Java 17 (``X500Principal``)."""
+"""Tests of certificate subjects as text. The text equals that of ``X500Principal`` in Java 17."""
 
 from __future__ import annotations
 

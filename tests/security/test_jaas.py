@@ -1,4 +1,4 @@
-"""Parsing of sasl.jaas.config."""
+"""Tests of the parser of sasl.jaas.config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of ssl.principal.mapping.rules, which map the subject of a certificate to a user name."""
+"""Tests of ssl.principal.mapping.rules, which map the subject of a certificate to a user name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
     ],
 )
 def test_first_matching_rule_determines_the_user_name(rules, mapped):
-    """Each expected name equals the result of ``SslPrincipalMapper`` of Kafka 4.3.1."""
+    """Each expected name was returned by ``SslPrincipalMapper`` of Kafka 4.3.1."""
     assert parse_mapping_rules(rules).map(NAME) == mapped
 
 
@@ -68,7 +68,8 @@ def test_malformed_mapping_rule_is_refused_with_the_reason(rules, said):
 
 @pytest.mark.parametrize("char", ["\r", "\n", "\x85", "\u2028", "\u2029"])
 def test_pattern_does_not_match_a_name_with_a_line_break(char):
-    """In Java the dot matches no line terminator. In RE2 the dot excludes only the line feed."""
+    """In Java, the dot of a pattern matches no line terminator. In RE2, the dot excludes only the
+    line feed."""
     rules = parse_mapping_rules("RULE:^CN=(.*?),OU=(.*)$/$1/")
     assert rules.map(f"CN=ali{char}ce,OU=x") is None
     assert rules.map(f"CN=alice,OU={char}") is None

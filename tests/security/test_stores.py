@@ -1,4 +1,4 @@
-"""Truststores and keystores in each format that Java clients and other clients use."""
+"""Tests of truststores and keystores in the formats of Java clients and of other clients."""
 
 from __future__ import annotations
 

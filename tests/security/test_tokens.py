@@ -35,7 +35,7 @@ def token(asked_ms=-1, now_ms=10_000):
     ("asked_ms", "ends_ms", "expires_ms"),
     [(-1, 11_000, 10_100), (5_000, 11_000, 10_100), (500, 10_500, 10_100), (50, 10_050, 10_050)],
 )
-def test_token_lifetime_is_the_requested_one_within_the_maximum(asked_ms, ends_ms, expires_ms):
+def test_token_lifetime_is_the_requested_lifetime_up_to_the_maximum(asked_ms, ends_ms, expires_ms):
     one = token(asked_ms)
     assert (one.ends_ms, one.expires_ms) == (ends_ms, expires_ms)
 
@@ -49,7 +49,7 @@ def test_token_is_not_renewed_beyond_its_maximum_lifetime():
     assert renewed(late, ALICE, -1, TIMES, 10_980).expires_ms == 11_000
 
 
-def test_unexpired_token_is_changed_only_by_owner_and_renewers():
+def test_token_can_be_renewed_or_expired_only_by_owner_and_renewers_until_it_expires():
     one = token()
     assert renewed(one, CAROL, -1, TIMES, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
     assert expired(one, CAROL, AT_ONCE, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH

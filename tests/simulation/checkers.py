@@ -1,11 +1,13 @@
-"""Invariants of the simulated world, checked after every step.
+"""Invariants of the simulated world, which are checked after every step.
 
-The first two laws are about state. Law 1: the cache equals the log's bytes as the second reader
-decodes them. Law 2: a shard that is loaded from the log (cleaned or not), or from a snapshot and
-the rest of the log, equals the live shard in all state that a STABLE or EMPTY group must keep.
-Further laws: acknowledged records survive a crash (promises.py); each request is answered once; a
-waiting group has a deadline and names the awaited members. docs/internals/simulations.md lists the
-invariants with their checkers.
+Invariant 1 of the state: the cache equals the bytes of the log as the second decoder reads them.
+Invariant 2 of the state: a shard that is loaded from the log, or from a snapshot and later records,
+equals the live shard in all state that a STABLE or EMPTY group must keep. The log may have been
+cleaned.
+
+Further invariants: acknowledged records survive a crash (promises.py), each request is answered
+once, and a waiting group has a deadline and names the awaited members.
+docs/internals/simulations.md lists all invariants with their checkers.
 """
 
 from __future__ import annotations
@@ -42,31 +44,30 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 RELOAD_EVERY = 100
-"""The steps between two comparisons with a shard that is loaded from the log; each cleaning and
-each snapshot adds one comparison."""
+"""Number of steps between two comparisons with a shard that is loaded from the log. A comparison
+also follows each cleaning and each snapshot."""
 ALL_EVERY = 25
-"""The steps between two checks of all groups; other checks cover the groups in the step's calls and
-records."""
+"""Number of steps between two checks of all groups. The other checks cover only groups in the calls
+and records of the step."""
 
 
 class Checkers(ReplyChecks):
-    """All checks of one world, and their state."""
+    """All checks of one simulated world, and the state of these checks."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.steps = 0
         self.persisted: dict[str, dict[int, dict[str, bytes]]] = {}
-        """The written assignments by member identity, for each group and generation."""
+        """The assignments written to the log: by group, then generation, then member."""
         self.promises = Promises()
         self._look_at_all = True
         self.generations: dict[tuple[str, tuple[int, int]], int] = {}
-        """The newest generation of each (group, life)."""
+        """The newest generation of each group, by group id and life of the group (see `_life`)."""
 
     # -------------------------------------------------------------------------- reports of the
     # world
 
     def accepted(self, data: bytes) -> None:
-        """Passes a replayed batch to the second reader."""
         records = self.model.feed(data)
         self.promises.accepted(records)
         self._note_persisted(records)
@@ -81,7 +82,7 @@ class Checkers(ReplyChecks):
                     self._check_persisted(group_id, group_of_value(record.value))
 
     def _check_persisted(self, group_id: str, group: ModelGroup) -> None:
-        """Checks that all persisted assignments of a generation are equal."""
+        """Asserts that all assignments which were written in one generation are equal."""
         by_identity = {
             member.group_instance_id or member.member_id: member.assignment
             for member in group.members
@@ -91,7 +92,7 @@ class Checkers(ReplyChecks):
         self.count("persisted")
 
     def reloaded(self) -> None:
-        """Drops the state that belongs to a shard, because the shard restarts from the log."""
+        """Drops the state about a shard, because the shard is loaded again from the log."""
         log = self.world.log
         self.model = ModelState()
         self.persisted.clear()
@@ -103,11 +104,10 @@ class Checkers(ReplyChecks):
         self._look_at_all = True
 
     def leaves(self, log_offset: int) -> None:
-        """Notes that a reply is sent that depends on the records below ``log_offset``."""
+        """Notes that the broker sends a reply that depends on the records below ``log_offset``."""
         self.promises.leaves(log_offset)
 
     def told(self, events: Iterable[Event]) -> None:
-        """Checks the events of an outcome."""
         for event in events:
             self.touched.add(getattr(event, "group_id", ""))
             if isinstance(event, GenerationFormed):
@@ -120,7 +120,8 @@ class Checkers(ReplyChecks):
                 self.removals[event.group_id] = self.removals.get(event.group_id, 0) + 1
 
     def before_replay(self, run: Run | OwnBatch) -> None:
-        """Checks that a group's record in the log equals the group's state."""
+        """Asserts that the record of a group equals the state of the group, before the record is
+        replayed."""
         if isinstance(run, MarkerRun):
             pending = self.model.pending.get(run.producer_id, {})
             self.touched.update(group_id for group_id, _, _ in pending)
@@ -134,7 +135,8 @@ class Checkers(ReplyChecks):
                 assert group.state in (State.STABLE, State.EMPTY)
 
     def expiring(self, outcome: Outcome) -> None:
-        """Checks, before the records are replayed, that retention deletes only expired offsets."""
+        """Asserts that retention deletes only expired offsets. Must run before the tombstones are
+        replayed."""
         world = self.world
         retention_ms = world.config.offsets_retention_ms
         for run in outcome.records:
@@ -179,12 +181,12 @@ class Checkers(ReplyChecks):
             assert found == (model.offsets, model.groups, model.pending)
 
     def classic_groups(self) -> Mapping[str, Group]:
-        """Returns the groups whose waiting and counters are checked."""
+        """Returns the classic groups, whose deadlines and counters are checked."""
         return self.world.shard.view.groups
 
     def check_cache(self, groups: Collection[str] | None) -> None:
-        """Checks that the cache equals the log's bytes (law of state 1), for ``groups`` or for
-        all."""
+        """Asserts invariant 1 of the state for ``groups``, or for all groups if None: the cache
+        equals the bytes of the log."""
         cache, stored = self.world.shard.view.offsets, self.model.offsets
         assert pending_of(self.world.shard) == self.model.pending, "not what the log says is open"
         if self.model.pending:
@@ -199,7 +201,7 @@ class Checkers(ReplyChecks):
         assert len(cache.groups()) == len(stored)
 
     def check_tickets(self) -> None:
-        """Checks that each request is either parked or answered, and that no request waits too
+        """Asserts that each request is either parked or answered, and that no request waits too
         long."""
         world = self.world
         assert set(world.shard.view.parked()) == set(world.open), (
@@ -214,8 +216,8 @@ class Checkers(ReplyChecks):
             self.count("parked")
 
     def check_waiting(self, group: Group) -> None:
-        """Checks that a preparing or completing group has a deadline that is set and that names the
-        awaited members."""
+        """Asserts that a group in PREPARING or COMPLETING state has a deadline, and that the
+        deadline names the awaited members."""
         awaited = group.awaited()
         if group.state not in (State.PREPARING_REBALANCE, State.AWAITING_SYNC):
             assert group.state is State.STABLE or group.phase.due_ms == NEVER
@@ -236,7 +238,7 @@ class Checkers(ReplyChecks):
         self.count(f"awaited in {awaited.phase}")
 
     def check_counters(self, group: Group) -> None:
-        """Checks that the counters of a group equal the counted values."""
+        """Asserts that the counters of a group equal the counted values."""
         members = group.members.values()
         assert group.joined == sum(member.join_ticket is not None for member in members)
         support: dict[str, int] = {}
@@ -281,17 +283,17 @@ class Checkers(ReplyChecks):
             assert timer.due_ms < NEVER
 
     def check_reload(self, with_snapshot: bool) -> None:
-        """Checks that a loaded shard has all state that a STABLE or EMPTY group must keep (law of
-        state 2).
+        """Asserts invariant 2 of the state: a loaded shard has all state that a STABLE or EMPTY
+        group must keep.
 
-        The law holds whether or not the log was cleaned, and for any replay offset of a snapshot.
+        The invariant holds for a cleaned log, and for any replay offset of a snapshot.
         """
         self.check_loaded(self.world.loaded_shard(with_snapshot))
         if with_snapshot:
             self.count("snapshot")
 
     def check_loaded(self, fresh: GroupShard) -> None:
-        """Compares a loaded shard with the live one."""
+        """Asserts that the loaded shard ``fresh`` equals the live shard."""
         world, live = self.world, self.world.shard
         fresh.loaded(world.now)
         assert entries_of(fresh) == entries_of(live)
@@ -320,11 +322,12 @@ class Checkers(ReplyChecks):
                 assert loaded.generation_id <= group.generation_id
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the world is not at rest: the groups that are not STABLE with all
+        """Returns the reasons why the world is not at rest: groups that are not STABLE with all
         their clients.
 
-        If group.max.size is below the number of clients, the rejected clients retry forever. If the
-        group's record cannot be written, the leader's assignments fail forever.
+        Two kinds of groups never come to rest and are excluded. If group.max.size is below the
+        number of clients, the rejected clients retry forever. If the record of the group cannot be
+        written, SyncGroup fails forever.
         """
         config = self.world.config
         by_group: dict[str, list[Member]] = {}
@@ -354,7 +357,6 @@ def entries_of(shard: GroupShard) -> dict[str, dict[tuple[str, int], tuple[Any, 
 
 
 def pending_of(shard: GroupShard) -> dict[int, dict[tuple[str, str, int], tuple[Any, ...]]]:
-    """Returns all pending offsets, by producer."""
     found: dict[int, dict[tuple[str, str, int], tuple[Any, ...]]] = {}
     for producer_id, _, group_id, topic, columns in shard.view.all_pending():
         for partition in columns.partitions():
@@ -365,7 +367,6 @@ def pending_of(shard: GroupShard) -> dict[int, dict[tuple[str, str, int], tuple[
 
 
 def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """Returns all cached offsets of a group."""
     return {
         (topic, partition): entry
         for topic, partition, entry in shard.view.offsets.entries(group_id)
@@ -373,7 +374,7 @@ def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], 
 
 
 def remembered(group: Group) -> dict[str, Any]:
-    """Returns the state that a STABLE or EMPTY group must keep when the broker restarts."""
+    """Returns the state that a STABLE or EMPTY group must have after a restart of the broker."""
     if group.generation_id == 0:
         return {"generation": 0}
     return {

@@ -1,7 +1,7 @@
-"""Simulated clients: mostly correct, sometimes confused.
+"""Simulated clients that are mostly correct, and sometimes send wrong requests on purpose.
 
-A client knows only the replies that it received. ``next_call`` returns its next request; ``hear``
-processes a reply. The ``ticket`` of an unanswered request represents the connection of the client.
+A client knows only the replies that it has received. ``next_call`` returns its next request, and
+``hear`` processes a reply. A client has at most one unanswered request, with the id ``ticket``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RESET = (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED)
 
 @dataclass
 class Member:
-    """A consumer that joins a group; it is a static member if it has an instance id."""
+    """A consumer that joins a group. It is a static member if it has an instance id."""
 
     name: str
     group_id: str
@@ -62,25 +62,25 @@ class Member:
     member_id: str = ""
     generation_id: int = -1
     phase: str = "out"
-    """The phase of the member. "out": the member must join; "joined": the member must sync; "in":
-    the member has an assignment."""
+    """"out" if the member must join next, "joined" if it must sync next, and "in" if it has an
+    assignment."""
     leads: bool = False
     others: Sequence[str] = ()
     protocols: Sequence[tuple[str, bytes]] = ()
     session_timeout_ms: int = 10_000
     rebalance_timeout_ms: int = 10_000
     modern: bool = True
-    """True if the member uses JoinGroup v9: ids are assigned first, and a static leader may skip
-    the assignment."""
+    """True if the member uses JoinGroup version 9. The coordinator then assigns the member id
+    before the join, and a static leader may skip the assignment."""
     waiting_for: Call | None = None
-    """The unanswered request."""
+    """The request whose reply has not arrived."""
     assigns: int = 0
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
-        """Starts a new process, which has only the settings of the old process."""
+        """Replaces the member by a new process that has the same settings and no other state."""
         self.member_id, self.generation_id, self.phase = "", -1, "out"
         self.waiting_for = None
         self.leads, self.others = False, ()
@@ -170,7 +170,7 @@ class Member:
         )
 
     def confused(self, ticket: int) -> Call:
-        """Returns the member's next request with a deliberate error."""
+        """Returns the next request of the member with a deliberate error."""
         call = self.next_call(ticket)
         wrong = self.rng.choice(["generation", "member", "instance", "session", "group"])
         if wrong == "generation" and hasattr(call, "generation_id"):
@@ -229,7 +229,7 @@ class Member:
 
 @dataclass
 class Admin:
-    """A consumer without a group, or an administrative tool: it has no membership and may name any
+    """An administrative tool, or a consumer without a group. It has no membership and names any
     group."""
 
     name: str
@@ -270,9 +270,10 @@ class Admin:
 
 @dataclass
 class Transactor:
-    """A transactional producer that commits offsets, and the coordinator that ends its transaction.
+    """A transactional producer that commits offsets, together with the coordinator that ends its
+    transactions.
 
-    Markers may arrive twice, and may end a transaction without offsets.
+    A marker may arrive twice, or may end a transaction without offsets.
     """
 
     name: str
@@ -300,7 +301,7 @@ class Transactor:
         )
 
     def confused(self, ticket: int) -> Call:
-        """Returns a commit with another client's membership, or for an unknown group."""
+        """Returns a commit with the membership of another client, or for an unknown group."""
         group_id = self.rng.choice([*self.groups, "unheard"])
         instance_id = self.rng.choice([None, f"{group_id}-static-0"])
         return self._commit(ticket, group_id, self.rng.choice([-1, 1]), "nobody", instance_id)
@@ -332,7 +333,7 @@ def commit(
     member_id: str,
     group_instance_id: str | None,
 ) -> OffsetCommit:
-    """Returns an OffsetCommit in the form of some version from 1 to 9."""
+    """Returns an OffsetCommit with the fields of a random version from 1 to 9."""
     version = rng.choice([1, 2, 6, 6, 6, 6])
     topics = []
     for topic, partitions in _some_partitions(rng):

@@ -1,7 +1,5 @@
-"""Faults planted into the simulated disk, the turn and snapshots.
-
-Each function is named after its fault, which the simulation must detect (test_planted_faults.py).
-"""
+"""Planted faults of the simulated disk, of turns and of snapshots. Each function is named after its
+fault. test_planted_faults.py requires that the simulation detects each fault."""
 
 from __future__ import annotations
 
@@ -34,7 +32,8 @@ def a_flush_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_log_is_cleaned_before_it_is_flushed(patch: pytest.MonkeyPatch) -> None:
-    """A superseded record is cleaned, and a power failure then loses the newer record."""
+    """Plants a fault: the cleaner removes a superseded record before the newer record is fsynced. A
+    power failure then loses both records."""
     real = SimulatedLog.clean
 
     def clean(self: SimulatedLog, *args: Any) -> None:
@@ -57,8 +56,8 @@ def a_start_cuts_off_a_whole_batch(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_cleaned_batch_is_read_as_a_whole_one(patch: pytest.MonkeyPatch) -> None:
-    """Offsets in a cleaned batch are counted from its first record, as if no record were
-    missing."""
+    """Plants a fault: the reader numbers the records of a cleaned batch consecutively, as if no
+    record had been removed."""
     real = Batch.read
 
     def read(self: Batch) -> list[tuple[int, Any]]:
@@ -82,7 +81,8 @@ def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_as(shard: GroupShard, **other: Any) -> Any:
-    """Returns a shard with another view, as a snapshot reads it."""
+    """Returns a substitute for a shard whose view has the parts ``other``. A snapshot reads this
+    view."""
     view = shard.view
     parts = {
         "offsets": view.offsets,

@@ -1,8 +1,7 @@
-"""Acknowledged records are never lost, and each record that is read was written (the first
-invariant).
+"""Checks that acknowledged records are never lost, and that each record that is read was written.
 
-`Promises` stores all accepted records, and the offset up to which replies were sent: a client that
-received a reply may rely on all earlier records. Each start of a shard is compared with the
+`Promises` stores all accepted records, and the offset up to which replies were sent. A client that
+received a reply may rely on all earlier records. Each load of a shard is checked against the
 promises.
 """
 
@@ -14,20 +13,20 @@ from tests.model.log_reader import ModelRecord
 
 
 class Promises:
-    """The accepted records of one log, including records that the log has lost since."""
+    """The accepted records of one log, including records that a crash has since removed."""
 
     def __init__(self) -> None:
         self.told = 0
-        """Replies that depend on all records below this offset have been sent."""
+        """An offset. The broker has sent replies that depend on all records below it."""
         self._written: dict[bytes, list[tuple[int, bytes | None]]] = {}
-        """The log offset and value of each record of a key, ascending."""
+        """The log offset and the value of each written record, by key, in ascending order."""
         self._open: dict[int, list[int]] = {}
-        """The records of each producer's open transaction."""
+        """Log offsets of the records in each producer's open transaction."""
         self._aborted: set[int] = set()
-        """The records of aborted transactions, which a cleaner may remove."""
+        """Log offsets of aborted transactional records, which a cleaner may remove."""
 
     def accepted(self, records: Iterable[ModelRecord]) -> None:
-        """Notes records that are about to be appended."""
+        """Notes records that will be appended next."""
         for record in records:
             if record.is_marker:
                 ended = self._open.pop(record.producer_id, [])
@@ -38,16 +37,17 @@ class Promises:
             self._written.setdefault(record.key, []).append((record.log_offset, record.value))
 
     def leaves(self, log_offset: int) -> None:
-        """Notes that a reply is sent that depends on the records below ``log_offset``."""
+        """Notes that the broker sends a reply that depends on the records below ``log_offset``."""
         self.told = max(self.told, log_offset)
 
     def forgo(self, log_offset: int) -> None:
-        """Limits the promises to the flushed records, which are below ``log_offset``, when the
-        power fails."""
+        """Limits the promises to records below ``log_offset``, because a power failure may remove
+        later records."""
         self.told = min(self.told, log_offset)
 
     def kept(self, found: Iterable[ModelRecord], end: int) -> None:
-        """Checks the records that a start finds in a log that ends at ``end``."""
+        """Checks the records ``found`` that a loading shard has read. The log ends at offset
+        ``end``."""
         assert end >= self.told, f"the log ends at {end}, and {self.told} was acknowledged"
         newest: dict[bytes, int] = {}
         self._aborted = {each for each in self._aborted if each < end}

@@ -1,5 +1,5 @@
-"""The replies that are permitted for the state at the time of the request: fences, votes,
-assignments, offsets."""
+"""Checks that each reply is permitted for the state of the group when the request arrived: fencing,
+protocols, assignments and offsets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 
 def describe_code(reply: Reply) -> Any:
-    """Returns the error code or codes of a reply."""
     if isinstance(reply, int):
         return reply
     return reply.errors if isinstance(reply, CommitReply) else reply.error_code
@@ -56,7 +55,7 @@ def describe_code(reply: Reply) -> Any:
 
 @dataclass
 class Before:
-    """The state of the group before a call."""
+    """The state of a group before the current call."""
 
     group: Group | None = None
     state: State | None = None
@@ -64,43 +63,45 @@ class Before:
     static_members: dict[str, str] = field(default_factory=dict)
     generation_id: int = 0
     sessions: dict[str, int] = field(default_factory=dict)
-    """The end of each member's session."""
+    """The time at which each member's session expires, by member id."""
 
 
 class ReplyChecks:
-    """Checks of single replies, with the state of earlier replies."""
+    """Checks of single replies, with the facts from earlier replies."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.model = ModelState()
-        """The second reader after all accepted batches."""
+        """The state according to the second decoder, after all accepted batches."""
         self.before = Before()
         self.loads = 0
         self.removals: dict[str, int] = {}
         self.votes: dict[tuple[Any, ...], tuple[str | None, str]] = {}
-        """The protocol and the leader's identity of each (group, life, generation)."""
+        """The chosen protocol and the leader, by group, life of the group (see `_life`) and
+        generation."""
         self.assigned: dict[tuple[Any, ...], bytes] = {}
-        """The assignment of each (group, life, generation, member's identity)."""
+        """The assignment that a member received, by group, life of the group (see `_life`),
+        generation and member."""
         self.fenced: set[tuple[str, str]] = set()
-        """Each (group, member id) that got FENCED_INSTANCE_ID in this life of the shard."""
+        """Group and member id of each member that got FENCED_INSTANCE_ID since the shard was
+        loaded."""
         self.given: dict[tuple[Any, ...], dict[str, bytes]] = {}
-        """The leader's assignments of the members of each (group, life, generation)."""
+        """The assignments that the leader sent, by group, life of the group (see `_life`) and
+        generation."""
         self.touched: set[str] = set()
-        """The groups in the calls and records of this step."""
+        """Groups that the calls and records of the current step name."""
         self.checked: dict[str, int] = {}
 
     def count(self, what: str) -> None:
-        """Counts a check that was executed, because a check that is never executed proves
-        nothing."""
+        """Counts an executed check. A check that is never executed proves nothing."""
         self.checked[what] = self.checked.get(what, 0) + 1
 
     def _life(self, group_id: str) -> tuple[int, int]:
-        """Returns the life of a group: generations restart when the group is deleted, and may
-        restart when the shard is loaded."""
+        """Returns a key of the group's current life. Generations may restart at 1 when the group is
+        deleted or the shard is loaded."""
         return self.loads, self.removals.get(group_id, 0)
 
     def before_call(self, call: Call) -> None:
-        """Remembers the state before the call."""
         group_id = getattr(call, "group_id", "")
         self.touched.add(group_id)
         group = self.world.shard.view.groups.get(group_id)
@@ -119,14 +120,14 @@ class ReplyChecks:
                 self._note_given(call, group)
 
     def _note_given(self, call: SyncGroup, group: Group) -> None:
-        """Stores the assignments that a leader sent; members receive them only if the call is
+        """Stores the assignments in a leader's SyncGroup. Members receive them only if the call is
         accepted."""
         if (call.member_id, call.generation_id) == (group.leader_id, group.generation_id):
             key = (call.group_id, self._life(call.group_id), call.generation_id)
             self.given[key] = {_identity(name): value for name, value in call.assignments}
 
     def after_call(self, call: Call, outcome: Outcome) -> None:
-        """Checks that an immediate reply fits the state before the call."""
+        """Asserts that a reply which is sent without parking fits the state before the call."""
         for ticket, reply in outcome.replies:
             if ticket != call.ticket:
                 continue
@@ -155,7 +156,7 @@ class ReplyChecks:
                     self.count("deleted")
 
     def _check_sessions(self, call: Call, reply: Reply) -> None:
-        """Checks that a rejected call and a call without membership renew no session."""
+        """Asserts that neither a rejected call nor a call without membership renews a session."""
         code = describe_code(reply)
         if isinstance(call, Heartbeat | SyncGroup | OffsetCommit):
             if code == NONE or not isinstance(code, int):
@@ -177,8 +178,8 @@ class ReplyChecks:
             self.count("sessions")
 
     def _check_fence(self, call: Heartbeat | SyncGroup | OffsetCommit) -> None:
-        """Checks that only the current (member, generation) and the current owner of an instance id
-        are accepted."""
+        """Asserts that an accepted call has the current generation of a member, and is from the
+        current owner of its instance id."""
         found = self.before
         assert call.member_id in found.members, f"{call} of no member"
         assert call.generation_id == found.generation_id, f"{call} of another generation"
@@ -202,7 +203,6 @@ class ReplyChecks:
         self._check_stored(call, errors)
 
     def _check_stored(self, call: OffsetCommit, errors: Any) -> None:
-        """Checks that the accepted offsets of a commit are stored."""
         cache = self.world.shard.view.offsets
         for i, topic in enumerate(call.topics):
             codes = errors if isinstance(errors, int) else errors[i]
@@ -224,8 +224,8 @@ class ReplyChecks:
     def _check_transactional(
         self, call: TxnOffsetCommit, reply: CommitReply, records: Sequence[Run | OwnBatch]
     ) -> None:
-        """Checks that a call with a membership comes from a member, and that accepted offsets
-        become pending without other changes."""
+        """Asserts that a TxnOffsetCommit with a member id is from a member, and that its accepted
+        offsets only become pending."""
         errors = reply.errors
         if isinstance(errors, int) and errors != NONE:
             assert not records
@@ -245,8 +245,8 @@ class ReplyChecks:
         self.count("transactional commit")
 
     def _check_fetch(self, call: OffsetFetch, reply: FetchReply) -> None:
-        """Checks that fetched offsets equal those of the second reader; -1 if the second reader has
-        no offset."""
+        """Asserts that fetched offsets equal those of the second decoder, or -1 for a partition
+        without an offset."""
         assert reply.error_code == NONE
         stored = self.model.offsets.get(call.group_id, {})
         fetched = {
@@ -297,7 +297,7 @@ class ReplyChecks:
         self.count("describe")
 
     def replied(self, call: Call, reply: Reply) -> None:
-        """Checks a reply, whether it was immediate or delayed."""
+        """Checks a reply, with or without parking of its request."""
         if isinstance(call, JoinGroup) and isinstance(reply, JoinReply):
             self._check_join_reply(call, reply)
         elif isinstance(call, SyncGroup) and isinstance(reply, SyncReply):
@@ -311,7 +311,8 @@ class ReplyChecks:
             self.count("fenced")
 
     def _check_join_reply(self, call: JoinGroup, reply: JoinReply) -> None:
-        """Checks that all members of a generation get the same protocol and leader."""
+        """Asserts that all members of a generation receive the same protocol and the same
+        leader."""
         if reply.error_code:
             assert (reply.generation_id, reply.members, reply.leader) == (-1, (), "")
             return
@@ -325,7 +326,7 @@ class ReplyChecks:
         self.count("join")
 
     def _check_sync_reply(self, call: SyncGroup, reply: SyncReply) -> None:
-        """Checks that a member always gets the same assignment in a generation."""
+        """Asserts that a member always receives the same assignment in a generation."""
         if reply.error_code:
             assert reply.assignment == b""
             return
@@ -349,7 +350,7 @@ _STATIC = re.compile(r"(.*-static-\d|nobody's)-")
 def _identity(member_id: str) -> str:
     """Returns the instance id of a static member, or the member id of a dynamic member.
 
-    Confused clients share one instance id and replace each other.
+    Confused clients share one instance id, so they replace each other.
     """
     static = _STATIC.match(member_id)
     return member_id if static is None else static[1]

@@ -1,4 +1,4 @@
-"""The requests in flight and the held replies of a simulated world."""
+"""The requests in flight and the delayed replies of a simulation."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from coordinator.calls import Call
 from coordinator.outcome import Reply
 
 Client = Any
-"""A simulated client: `Member`, `Admin`, `Transactor`, or a client of consumer groups."""
+"""A simulated client, such as `Member`, `Admin` or `Transactor`."""
 
 
 @dataclass
 class Request:
-    """One request in flight."""
+    """A request in flight."""
 
     ticket: int
     client: Client
     call: Call
     sent_ms: int
-    """The monotonic time at which the request was sent, in ms, minus the earlier leaps of time."""
+    """The monotonic time in ms at which the request was sent. Earlier jumps of the clock are
+    subtracted."""
 
 
 @dataclass
 class Held:
-    """A reply that is released when the log is stable up to ``log_offset``."""
+    """A reply that is sent when all records below ``log_offset`` are stable."""
 
     log_offset: int
     request: Request

@@ -1,7 +1,7 @@
-"""The simulated disk: a log of batches, its flushed part, and a snapshot.
+"""A simulated log of batches with its fsynced part and a snapshot, all in memory.
 
-The log appends, flushes, loses power, is cleaned, and takes and loads snapshots in memory. Its
-content has the bytes of a segment, which are read by the code that reads real logs.
+The log appends, flushes, loses power and is cleaned. It takes and loads snapshots. Its content has
+the bytes of a segment, which the real readers decode.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Batch:
     end_offset: int
     data: bytes
     runs: list[tuple[int, Run | OwnBatch]] | None = None
-    """The decoded ``data``, set at the first read."""
+    """The decoded ``data``, or None before the first read."""
 
     def read(self) -> list[tuple[int, Run | OwnBatch]]:
-        """Decodes the bytes and returns the runs of the batch with their log offsets.
+        """Returns the decoded runs of the batch with their log offsets.
 
-        A reader omits commits after a marker of a higher epoch. No call in the simulation makes
-        such a marker, so each batch can be read alone, and only once.
+        A real reader ignores commits after a marker with a higher epoch. The simulation never
+        writes such a marker, so each batch can be decoded alone, and only once.
         """
         if self.runs is None:
             reader = GroupReader(_SHARD, 0, 1)
@@ -47,8 +47,8 @@ class Batch:
 
 @dataclass
 class Snapshot:
-    """A snapshot: its bytes, the offset from which the log is replayed, and the part of the log
-    that it includes."""
+    """A snapshot: its bytes, the offset from which the log must be replayed, and the part of the
+    log that the snapshot includes."""
 
     data: bytes
     begin: int
@@ -56,36 +56,32 @@ class Snapshot:
 
 
 class SimulatedLog:
-    """A log with one writer; if ``flushes``, a record is stable when it is flushed."""
+    """A log with one writer. If ``flushes``, a record is stable only when it is flushed."""
 
     def __init__(self, flushes: bool) -> None:
         self.flushes = flushes
         self.batches: list[Batch] = []
         self.end = 0
-        """The offset after the last appended record."""
         self.flushed = 0
-        """The records below this offset are on the disk."""
+        """All records below this offset are fsynced."""
         self.snapshot: Snapshot | None = None
 
     @property
     def stable(self) -> int:
-        """Returns the offset below which records may be acknowledged."""
+        """Returns the offset below which all records may be acknowledged."""
         return self.flushed if self.flushes else self.end
 
     @property
     def data(self) -> bytes:
-        """Returns the bytes of the log."""
         return b"".join(batch.data for batch in self.batches)
 
     def append(self, batches: list[Batch]) -> None:
-        """Appends batches."""
         for batch in batches:
             assert batch.first_offset == self.end
             self.batches.append(batch)
             self.end = batch.end_offset
 
     def flush(self) -> None:
-        """Flushes all batches to the disk."""
         self.flushed = self.end
 
     def unflushed(self) -> int:
@@ -93,18 +89,19 @@ class SimulatedLog:
         return sum(batch.end_offset > self.flushed for batch in self.batches)
 
     def lose(self, count: int) -> None:
-        """Loses the last ``count`` batches, as in a power failure."""
+        """Removes the last ``count`` batches, as a power failure would."""
         assert count <= self.unflushed()
         if count:
             del self.batches[-count:]
             self.end = max(self.batches[-1].end_offset if self.batches else 0, self.flushed)
 
     def clean(self, cut: int, tombstones_too: bool) -> None:
-        """Cleans the first ``cut`` batches: keeps the last record of each key.
+        """Cleans the first ``cut`` batches. Keeps the last record of each key, and removes empty
+        batches.
 
-        A batch without records is removed. With ``tombstones_too``, tombstones are removed as well,
-        except tombstones after the snapshot. Records of aborted transactions are removed, markers
-        stay, and the cleaning ends at the start of an open transaction.
+        If ``tombstones_too``, the cleaning also removes tombstones, except tombstones after the
+        snapshot. It removes records of aborted transactions, keeps markers, and stops at the first
+        record of an open transaction.
         """
         keep_from = self.end if self.snapshot is None else self.snapshot.begin
         ends = self._ends()
@@ -153,8 +150,8 @@ class SimulatedLog:
         self.batches[:cut] = cleaned
 
     def _ends(self) -> list[bool | None]:
-        """Returns a value per batch: False if its transaction was aborted, None if its transaction
-        is open, else True."""
+        """Returns one value per batch: False if its transaction was aborted, None if it is open,
+        and True otherwise."""
         ended: dict[int, bool] = {}
         ends: list[bool | None] = []
         for batch in reversed(self.batches):
@@ -167,7 +164,7 @@ class SimulatedLog:
         return ends[::-1]
 
     def take_snapshot(self, shard: GroupShard) -> None:
-        """Writes a snapshot of ``shard``, whose records are all appended."""
+        """Writes a snapshot of ``shard``. All records of the shard must already be appended."""
         writer = ImageWriter()
         head = ImageHead(TOPIC_ID, 0, 0, self.end, NO_MARK)
         blocks = list(blocks_of(shard, writer, head, lambda: False))
@@ -175,13 +172,13 @@ class SimulatedLog:
         self.snapshot = Snapshot(b"".join(blocks), self.end, self.end)
 
     def opened(self) -> None:
-        """Rejects a snapshot that is ahead of the log, as a start does."""
+        """Drops a snapshot that includes records after the log end, as a starting broker does."""
         if self.snapshot is not None and self.snapshot.end > self.end:
             self.snapshot = None
 
     def replay(self, shard: GroupShard, behind: list[Batch], with_snapshot: bool) -> None:
-        """Loads ``shard`` from the log and the later batches ``behind``, or from the snapshot and
-        the batches after it."""
+        """Loads ``shard`` from the log and the batches ``behind``, which are not yet appended. If
+        ``with_snapshot``, loads the snapshot and only the batches after it."""
         begin = 0
         if with_snapshot and self.snapshot is not None:
             begin = self.snapshot.begin

@@ -1,13 +1,13 @@
-"""Faults planted one at a time into the core, which the simulation must detect.
+"""Tests of the checkers: each fault that is planted into the core must be detected by the
+simulation.
 
-A checker that never fails proves nothing, so this module tests the checkers. A plant is a function
-that replaces correct code by faulty code with `monkeypatch`, which restores the code when the test
-ends. Worlds then run until a checker raises AssertionError; a fault that twenty worlds of 600 steps
-do not reveal has no checker. Faults of durability are planted into the simulated disk
-(disk_plants.py), the others into the core.
+A plant is a function that replaces correct code by faulty code. `monkeypatch` restores the code
+when the test ends. Simulations then run until a checker raises AssertionError. If twenty
+simulations of 600 steps do not detect a fault, the test fails.
 
-Each fault is listed under the invariant that it breaks; docs/internals/simulations.md names the
-checker of each invariant.
+Faults of durability are planted into the simulated disk (disk_plants.py), and all others into the
+core. Each plant is listed under the invariant that it breaks. docs/internals/simulations.md names
+the checker of each invariant.
 """
 
 from __future__ import annotations
@@ -286,7 +286,8 @@ def generations_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    """A leader that repeats SyncGroup before all members have synced changes the assignment."""
+    """Plants a fault: a leader that repeats SyncGroup before all members have synced changes the
+    assignment."""
     real = coordinator.classic.membership._assign
 
     def assign(step: Step, group: Group, call: Any) -> None:
@@ -440,7 +441,7 @@ FOUND_SOON = set(PLANTS) - {
     the_cleaner_takes_tombstones_that_a_snapshot_needs,
     a_flush_is_not_waited_for,
 }
-"""Faults that are detected in less than a second; the campaign covers the others."""
+"""Planted faults that are detected in less than a second. The campaign covers the other faults."""
 
 
 @pytest.mark.planted("simulated shard")

@@ -1,7 +1,9 @@
-"""A seeded simulation of clients, clocks, crashes and failed writes around the pure core.
+"""Tests of the pure core of groups in a seeded simulation with clients, clocks, crashes and failed
+writes.
 
-`make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed. Each run has the
-same few seeds and as many new ones; it prints the speed of the worlds at its end.
+`make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed. Each run of the
+tests has the same few seeds and as many new seeds. At its end, a test run prints the speed of the
+simulation.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ Tell = Callable[[str, object], None]
 
 
 def again(seed: int, steps: int) -> str:
-    """Returns the command that repeats a world, for the message of a failure."""
+    """Returns the command that repeats a simulation, for the message of a failure."""
     return f"again with: make simulate SEED={seed} STEPS={steps}"
 
 
 def run(seed: int, steps: int, tell: Tell) -> World:
-    """Runs one world from its first step until it is at rest; a failure names the seed."""
+    """Runs one simulation from its first step until it is at rest. A failure names the seed."""
     world = World(seed)
     began_s = time.process_time()
     try:
@@ -48,19 +50,21 @@ def run(seed: int, steps: int, tell: Tell) -> World:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", SEEDS)
-def test_core_laws_hold_in_a_simulated_world(seed: int, record_property: Tell) -> None:
+def test_group_core_invariants_hold_in_a_simulated_world(seed: int, record_property: Tell) -> None:
     assert run(seed, STEPS, record_property).checkers.steps >= STEPS
 
 
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
-def test_core_laws_hold_for_a_fresh_seed(number: int, record_property: Tell) -> None:
-    """Each run uses a new seed; a failure prints it."""
+def test_group_core_invariants_hold_in_a_simulation_with_a_new_seed(
+    number: int, record_property: Tell
+) -> None:
+    """Each run of the test uses a new seed. A failure prints the seed."""
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(seed, STEPS, record_property)
     assert world.checkers.steps >= STEPS, again(seed, STEPS)
 
 
-def test_same_seed_gives_the_same_world() -> None:
+def test_same_seed_gives_the_same_simulation_of_the_group_core() -> None:
     one, other = World(77), World(77)
     for world in (one, other):
         for _ in range(300):
@@ -69,7 +73,9 @@ def test_same_seed_gives_the_same_world() -> None:
     assert one.happened == other.happened
 
 
-def test_every_event_and_check_occurs_in_ten_simulated_worlds(record_property: Tell) -> None:
+def test_every_event_and_check_occurs_in_ten_simulations_of_the_group_core(
+    record_property: Tell,
+) -> None:
     happened: Counter[str] = Counter()
     checked: Counter[str] = Counter()
     for seed in range(1000, 1010):
@@ -97,5 +103,7 @@ def test_every_event_and_check_occurs_in_ten_simulated_worlds(record_property: T
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
-def test_core_laws_hold_for_a_long_time(seed: int, record_property: Tell) -> None:
+def test_group_core_invariants_hold_in_a_simulation_for_a_long_time(
+    seed: int, record_property: Tell
+) -> None:
     assert run(seed, SOAK_STEPS, record_property).checkers.steps >= SOAK_STEPS

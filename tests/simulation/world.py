@@ -1,10 +1,11 @@
-"""The simulated world: one shard, its log, two clocks, clients, and all kinds of failures.
+"""The simulation of the group core: one shard with its log, two clocks, clients, and all kinds of
+faults.
 
-The world runs the core as the runtime does: a call's records are encoded and replayed at once, a
-turn ends with an append, and replies are released when the records on which they depend are
-appended. The world may also crash, lose power, fail an append, delay a flush, clean its log, take
-snapshots, lose replies and connections, and change its clocks. One seed decides everything, so that
-the same seed repeats a failure.
+The simulation runs the core as the runtime does. The records of a call are encoded and replayed at
+once, a turn ends with an append, and a reply is sent when the records on which it depends are
+appended. The simulation also crashes, loses power, fails appends, delays flushes, cleans the log,
+takes snapshots, loses replies and connections, and changes the clocks. One seed determines all
+events, so that a failure can be repeated.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from tests.simulation.simulated_log import Batch, SimulatedLog
 
 
 class World:
-    """The simulated world; ``step`` causes one event and checks its effect."""
+    """The simulation of one shard. ``step`` causes one event and checks its effect."""
 
     late_ms = 0
-    """The allowed lateness of the timer in ms: here the timer is never late."""
+    """The time in ms by which a timer may be late. In this simulation timers are never late."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -47,18 +48,18 @@ class World:
         self.mono_ms = 1_000
         self.wall_ms = 1_700_000_000_000
         self.leapt_ms = 0
-        """The total length in ms of the leaps of time, in which no code ran: timers that expire in
-        a leap are late without a fault."""
+        """The total time in ms in which the process was suspended. A timer that expires in this
+        time may be handled late."""
         self.log = SimulatedLog(flushes=self.rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
         """The offset after the last replayed record."""
         self.held: list[Held] = []
         self.open: dict[int, Request] = {}
-        """The unanswered requests of the shard."""
+        """Requests that the shard has not answered, by ticket."""
         self.last_ticket = 0
         self.connections: Counter[str] = Counter()
-        """The number of the current connection of each client."""
+        """The number of the current connection of each client, counted from 0."""
         self.happened: Counter[str] = Counter()
         self.clients = self.make_clients(self.rng)
         self.happenings = self.choose_happenings(self.rng)
@@ -120,7 +121,7 @@ class World:
     # ------------------------------------------------------------------------------- one step
 
     def step(self) -> None:
-        """Causes one event, does all due work, and checks the laws."""
+        """Causes one random event, does all due work, and checks the invariants."""
         [(happening, _)] = self.rng.choices(self.happenings, cum_weights=self._weights)
         self.happened[happening.__name__] += 1
         happening()
@@ -128,7 +129,7 @@ class World:
         self.checkers.check_all()
 
     def do_what_is_due(self) -> None:
-        """Expires sessions and offsets in slices until no work is due."""
+        """Expires sessions and offsets in slices, until no more work is due."""
         for _ in range(10_000):
             due_ms = self.shard.next_deadline()
             if due_ms is None or due_ms > self.mono_ms:
@@ -139,7 +140,7 @@ class World:
         raise AssertionError("what is due never ends")
 
     def clients_act(self) -> None:
-        """Sends requests that arrive in one read."""
+        """Sends one or more requests, which the broker reads together."""
         idle = [client for client in self.clients if client.waiting_for is None]
         for client in self.rng.sample(idle, min(len(idle), self.rng.randint(1, 4))):
             self._client_acts(client)
@@ -163,7 +164,7 @@ class World:
         self.checkers.after_call(call, outcome)
 
     def client_repeats(self) -> None:
-        """Repeats a client's unanswered request on another connection."""
+        """Sends the unanswered request of a client again, on another connection."""
         waiting = [client for client in self.clients if client.waiting_for is not None]
         if waiting:
             client = self.rng.choice(waiting)
@@ -181,14 +182,14 @@ class World:
             self._disconnect(self.rng.choice(waiting))
 
     def client_restarts(self) -> None:
-        """Restarts a crashed client; a static member keeps its instance id."""
+        """Restarts a crashed client. A static member keeps its instance id."""
         client = self.rng.choice(self.clients)
         self._disconnect(client)
         client.restart()
 
     def _disconnect(self, client: Client) -> None:
-        """Closes a client's connection; its parked requests remain valid, but their responses are
-        dropped."""
+        """Closes the connection of a client. Its parked requests stay parked, but their responses
+        are dropped."""
         self.held = [held for held in self.held if held.request.client is not client]
         client.waiting_for = None
         self._take(self.shard.connection_closed(self._connection(client), self.now))
@@ -203,7 +204,7 @@ class World:
         self.wall_ms += passed_ms
 
     def time_leaps(self) -> None:
-        """Advances the clock by a long time, in which the process was suspended or idle."""
+        """Advances the clocks by a long time in which the process was suspended or idle."""
         leap_ms = self.rng.choice([7_000, 31_000, 400_000])
         self.mono_ms += leap_ms
         self.wall_ms += leap_ms
@@ -218,7 +219,7 @@ class World:
     # --------------------------------------------------------------------------- log and turns
 
     def _take(self, outcome: Outcome) -> None:
-        """Replays and encodes the records of an outcome; keeps each reply until the records are
+        """Replays and encodes the records of an outcome. Its replies are held until the records are
         appended."""
         self._accept(list(outcome.records))
         for ticket, reply in outcome.replies:
@@ -229,8 +230,8 @@ class World:
         self.checkers.told(outcome.events)
 
     def _accept(self, runs: list[Run | OwnBatch]) -> None:
-        """Makes one batch if the runs fit into one batch, else one batch per run; each run is
-        replayed at once."""
+        """Encodes runs as one batch if they fit, or else as one batch per run. Replays each run at
+        once."""
         if runs and isinstance(runs[0], OwnBatch):
             self._accept_own(runs)
             return
@@ -252,7 +253,7 @@ class World:
                 self.checkers.accepted(data)
 
     def _accept_own(self, runs: list[Any]) -> None:
-        """Writes each run of records in a separate batch, which has the producer id of the run."""
+        """Encodes each run as a separate batch with the producer id of the run."""
         for run in runs:
             self.checkers.before_replay(run)
             data, _ = own_batch(run, PLAIN_FORM, self.accepted, 0, self.wall_ms)
@@ -264,12 +265,12 @@ class World:
             self.checkers.accepted(data)
 
     def end_turn(self) -> None:
-        """Appends the batches, then releases the replies."""
+        """Appends the batches of the turn, and then sends the held replies."""
         self._append(len(self.unappended))
         self._release()
 
     def disk_flushes(self) -> None:
-        """Ends a flush; with flush settings, this releases the replies that wait for the flush."""
+        """Completes a flush. With flush settings, the replies that wait for the flush are sent."""
         self.log.flush()
         self._release()
 
@@ -296,7 +297,8 @@ class World:
     # -------------------------------------------------------------------------------- failures
 
     def append_fails(self) -> None:
-        """Makes the append of this turn fail completely; unloads and reloads the shard (law 6)."""
+        """Makes the append of the turn fail without writing a byte. The shard is then unloaded and
+        loaded again."""
         held, self.held = self.held, []
         for each in held:
             if each.log_offset > self.log.stable:
@@ -313,10 +315,11 @@ class World:
         self._release()
 
     def crash(self) -> None:
-        """Kills the process: the file may have a part of the turn's records, and all other state is
-        lost.
+        """Kills the process. The log may contain a part of the turn's records, and all state in
+        memory is lost.
 
-        With flush settings the crash may be a power failure, which may also lose unflushed records.
+        With flush settings, the crash may be a power failure, which may also remove records that
+        were not flushed.
         """
         self._append(self.rng.randint(0, len(self.unappended)))
         self.unappended.clear()
@@ -333,7 +336,7 @@ class World:
         self._load()
 
     def log_is_cleaned(self) -> None:
-        """Cleans the log up to a random batch; clients do not notice the cleaning."""
+        """Cleans the log up to a random batch. Clients must not notice it."""
         self.log.flush()  # a superseded record is removed only after the newer one is flushed
         cut = self.rng.randint(0, len(self.log.batches))
         self.log.clean(cut, self.rng.random() < 0.3)
@@ -342,7 +345,7 @@ class World:
             self.checkers.check_reload(with_snapshot=True)
 
     def snapshot_is_taken(self) -> None:
-        """Takes a snapshot after the shard's records are appended, as the broker does."""
+        """Takes a snapshot after all records of the shard are appended, as the broker does."""
         self._append(len(self.unappended))
         self.log.take_snapshot(self.shard)
         self.checkers.check_reload(with_snapshot=True)
@@ -354,8 +357,8 @@ class World:
         self._take(self.shard.loaded(self.now))
 
     def loaded_shard(self, with_snapshot: bool) -> GroupShard:
-        """Returns a shard that has read the log and the records that are not appended yet;
-        ``loaded`` was not called."""
+        """Returns a new shard that has replayed the log and the records of the current turn.
+        ``loaded`` has not yet been called on this shard."""
         shard = GroupShard(self.config)
         self.log.replay(shard, self.unappended, with_snapshot)
         return shard
@@ -363,7 +366,8 @@ class World:
     # ------------------------------------------------------------------------------------ calm
 
     def calm(self, rounds: int = 400) -> None:
-        """Ends all failures, makes clients correct, and checks that each group is soon at rest."""
+        """Ends all faults. Asserts that within ``rounds`` rounds each group is stable with all its
+        members."""
         complaints = ["nothing was tried"]
         for _ in range(rounds):
             complaints = self.checkers.unrest()

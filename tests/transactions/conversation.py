@@ -1,4 +1,4 @@
-"""The language of golden conversations with a shard of transactional ids.
+"""The language of the files in tests/golden/transactions: calls to a shard of transactional ids.
 
 ``init a x`` is the InitProducerId request of client a with the id x. Client a remembers the
 producer id and epoch of the response, and sends them with ``init a x again``, ``add a t/0 t/1``,
@@ -39,7 +39,7 @@ _OPTIONS = re.compile("id|pid|epoch|timeout|tv|group|states|pids|duration|host")
 
 @dataclass
 class Speaker:
-    """The state of a client."""
+    """The state of a client: its producer id and epoch."""
 
     name: str
     transactional_id: str = ""
@@ -48,7 +48,7 @@ class Speaker:
 
 
 class Conversation:
-    """One run of a conversation."""
+    """One conversation with a shard, run line by line."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.driver = Driver(**config)
@@ -56,7 +56,7 @@ class Conversation:
         self.next_id = 1 << 40
 
     def say(self, line: str) -> list[str]:
-        """Runs one line and returns the lines of its outcome."""
+        """Runs one line of the conversation. Returns the lines that describe its outcome."""
         verb, _, rest = line.partition(" ")
         lines: list[str] = getattr(self, "_" + verb.replace("-", "_"))(words_of(rest, _OPTIONS))
         self._check_against_log()
@@ -200,5 +200,5 @@ class Conversation:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns its text with the current outcomes."""
+    """Runs a conversation. Returns its text with the current outcomes, and the conversation."""
     return golden_text.run_text(text, Conversation)

@@ -1,5 +1,5 @@
-"""Runs a shard as the runtime does: the records of a step are stored as bytes and replayed
-immediately."""
+"""Runs a shard of transactional ids like the runtime: the records of a step are stored as bytes and
+replayed at once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from transactions.transaction import Transaction
 from transactions.values import TransactionRun
 
 WALL_MS = 1_000_000
-"""The wall clock time in ms when the monotonic clock is 0."""
+"""The wall clock time in ms when the monotonic clock shows 0."""
 FIRST_ID = 1000
 """The first producer id that the shard assigns."""
 
 
 class Driver:
-    """A shard with its log. Markers are written only when the test calls ``write_markers``."""
+    """A shard with its log. Markers count as written only when the test calls ``write_markers``."""
 
     def __init__(self, **settings: Any) -> None:
         self.producer_ids = ProducerIds()
@@ -37,7 +37,7 @@ class Driver:
         self.mono_ms = 0
         self.wall_offset_ms = WALL_MS
         self.unsent: list[SendMarkers] = []
-        """The markers that are not yet written."""
+        """Markers that the test has not yet reported as written."""
         self.shard.loaded(self.now)
 
     @property
@@ -48,17 +48,15 @@ class Driver:
         return self.take(self.shard.handle(call, self.now))
 
     def answer(self, call: Call) -> Any:
-        """Returns the reply to one call."""
         return dict(self.handle(call).replies)[call.ticket]
 
     def error(self, call: Call) -> int:
-        """Returns the error code of the reply to one call."""
         reply = self.answer(call)
         return reply if isinstance(reply, int) else reply.error_code
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Appends and replays the records of an outcome, stores its markers, and checks the
-        shard."""
+        """Appends the records of an outcome to the log and replays them, stores its markers, and
+        checks the shard. Returns the outcome."""
         for run in outcome.records:
             self.shard.replay(run, len(self.log))
             self.store(run)
@@ -70,19 +68,20 @@ class Driver:
         return outcome
 
     def write_markers(self) -> None:
-        """Reports all unsent markers as written."""
+        """Reports all unsent markers to the shard as written."""
         while self.unsent:
             sent = self.unsent.pop(0)
             owner = (sent.transactional_id, sent.producer_id, sent.producer_epoch)
             self.handle(MarkersWritten("written", *owner))
 
     def store(self, run: TransactionRun) -> None:
-        """Appends a record. The shard sees this record only after `reload`."""
+        """Appends a record to the log. The shard does not see this record until `reload`."""
         value = None if run.value is None else encode_value(run.value, run.version)
         self.log.append(Record(len(self.log), 0, encode_key(run.transactional_id), value))
 
     def advance(self, milliseconds: int, budget: int = 100) -> list[Outcome]:
-        """Advances the clock, stops at each deadline of the shard, and returns the outcomes."""
+        """Advances the clock, and handles each deadline of the shard in time. Returns the
+        outcomes."""
         until_ms = self.mono_ms + milliseconds
         outcomes = []
         while (due_ms := self.shard.next_deadline()) is not None and due_ms <= until_ms:
@@ -92,21 +91,21 @@ class Driver:
         return outcomes
 
     def reload(self, **settings: Any) -> Outcome:
-        """Kills the process and loads the shard from the bytes of its log."""
+        """Replaces the shard by a new shard that is loaded from the bytes of the log."""
         self.config = replace(self.config, **settings)
         self.shard = self.reloaded()
         self.unsent.clear()
         return self.take(self.shard.loaded(self.now))
 
     def reloaded(self) -> TransactionShard:
-        """Returns a shard that has replayed the log."""
+        """Returns a new shard that has replayed the log."""
         shard = TransactionShard(self.config)
         for offset, run in runs_of_records(self.log, Counter()):
             shard.replay(run, offset)
         return shard
 
     def get(self, transactional_id: str) -> Transaction:
-        """Returns the state of an existing transactional id."""
+        """Returns the state of a transactional id, which must exist."""
         found = self.shard.view.get(transactional_id)
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""The invariants of a shard of transactional ids."""
+"""Checks the invariants of a shard of transactional ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from transactions.values import NO_PRODUCER_ID, NO_TIMEOUT_MS
 
 
 def check_shard(shard: TransactionShard) -> None:
-    """Checks that each transactional id has the fields and the deadline that its state requires."""
+    """Asserts that each transactional id has the fields and the deadlines that its state
+    requires."""
     transactions = shard.view.transactions
     assert set(shard.view.open()) == {
         name for name, each in transactions.items() if each.state in OPEN

@@ -1,9 +1,9 @@
-"""The records that Apache Kafka 4.3.1 writes to ``__transaction_state`` for a list of requests.
+"""Records that Apache Kafka 4.3.1 writes to ``__transaction_state`` for a list of requests.
 
-tests/interop/test_transaction_records_as_kafka.py sends `STEPS` to a real Kafka, and `core_records`
-sends them to the core. Both must write records with the same bytes. The core uses the producer ids
-and times of Kafka's records. The file `GOLDEN` contains Kafka's records for tests that run without
-Kafka.
+tests/interop/test_transaction_records_as_kafka.py sends `STEPS` to a real Kafka. `core_records`
+sends `STEPS` to the core of Muster, which uses the producer ids and times of Kafka's records. Both
+must write records with the same bytes. The file `GOLDEN` contains Kafka's records for tests that
+run without Kafka.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ MANY = {f"topic-{number}": 3 for number in range(30)}
 TOPICS = {**WIDE, **MANY}
 
 StoredRecord = tuple[bytes, bytes | None]
-"""The key and the value of a record."""
+"""Key and value of a record."""
 
 
 @dataclass
 class Step:
-    """A request of the producer that owns the transactional id, or of a new producer."""
+    """A request of the producer that owns a transactional id, or of a new producer."""
 
     verb: str
     transactional_id: str
@@ -49,7 +49,8 @@ class Step:
     partitions: dict[str, list[int]] = field(default_factory=dict)
     committed: bool = True
     goes_on: bool = False
-    """True if InitProducerId contains the current producer id and epoch (KIP-360)."""
+    """True if InitProducerId contains the current producer id and epoch of the producer
+    (KIP-360)."""
     timeout_ms: int = 60_000
 
 
@@ -66,8 +67,8 @@ def end(name: str, version: int, *, committed: bool) -> Step:
 
 
 def _one_by_one() -> list[Step]:
-    """Returns requests that each add one partition, of several topics in turn, so that the record
-    passes through many sizes."""
+    """Returns requests that each add one partition of one of several topics in turn, so that the
+    record has many sizes."""
     topics = ("wide", "metrics", "orders.v2")
     return [Step("add", "wide", 3, {topic: [p]}) for p in range(36) for topic in topics]
 
@@ -110,25 +111,25 @@ STEPS = [
     add("grüße 🙂", 4, t=[1]),
     end("grüße 🙂", 5, committed=True),
 ]
-"""The requests. Each request is repeated until its error is no longer CONCURRENT_TRANSACTIONS."""
+"""The list of requests. Each request is repeated until its error is no longer
+CONCURRENT_TRANSACTIONS."""
 
 
 def read_golden() -> list[StoredRecord]:
-    """Returns the stored records of Kafka."""
     lines = map(json.loads, GOLDEN.read_text().splitlines())
     return [(bytes.fromhex(key), value and bytes.fromhex(value)) for key, value in lines]
 
 
 def write_golden(records: Sequence[StoredRecord]) -> None:
-    """Stores the records of Kafka."""
     lines = [json.dumps([key.hex(), value and value.hex()]) for key, value in records]
     GOLDEN.write_text("".join(f"{line}\n" for line in lines))
 
 
 def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Returns the records of the core for `STEPS`, with the times and producer ids of Kafka.
+    """Runs `STEPS` on the core with the times and producer ids of Kafka's records. Returns the
+    core's records.
 
-    The records are in the order of `by_id`, because Kafka completes a transaction while other
+    The records are sorted by transactional id, because Kafka completes a transaction while other
     transactions continue.
     """
     values = [(key, decode_value(value)[0]) for key, value in kafka if value is not None]
@@ -140,7 +141,7 @@ def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def by_id(records: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Returns the records sorted by transactional id. The records of one id stay in their order."""
+    """Sorts records by transactional id. Records of the same id keep their order."""
     return sorted(records, key=itemgetter(0))
 
 
@@ -148,7 +149,7 @@ _Call = InitProducerId | AddPartitions | EndTransaction | MarkersWritten
 
 
 class _Core:
-    """Runs the core as the runtime does, and writes the markers that the core requests."""
+    """Runs the core like the runtime, and reports the requested markers as written."""
 
     def __init__(self, producer_ids: Sequence[int]) -> None:
         ids = ProducerIds()

@@ -1,7 +1,7 @@
 """A slow model of one transactional id, written from Kafka's rules and independent of the core.
 
-The model has plain numbers and names of states. It returns the answer to each event and the content
-of the records. Producer ids come from a counter, as in the driver.
+The model uses plain numbers and names of states. It returns the reply to each event, and the
+content of each record. Like the driver, it takes producer ids from a counter.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ LAST, MOST = 32766, 32767
 
 @dataclass
 class Kept:
-    """The content of a record. The field ``last`` is the last epoch, which a record does not
-    contain."""
+    """The content of a record, and the last epoch (``last``), which a record does not contain."""
 
     pid: int
     epoch: int
@@ -31,7 +30,7 @@ class Kept:
 
 @dataclass
 class Model:
-    """The model of one transactional id. ``kept`` is None if the id is unknown."""
+    """A model of one transactional id. ``kept`` is None if the id is unknown."""
 
     level: int
     next_id: int = 1000
@@ -77,7 +76,8 @@ class Model:
         return 0, self.kept.pid, self.kept.epoch  # type: ignore[union-attr]
 
     def _fence(self, now: int) -> None:
-        """Aborts the transaction and raises the epoch; TV2 remembers the fenced epoch."""
+        """Aborts the transaction and raises the epoch. With TV2, also remembers the fenced
+        epoch."""
         at = self.kept
         assert at is not None
         if self.level >= 2:
@@ -196,8 +196,8 @@ class Model:
             self._fence(now)
 
     def reload(self) -> None:
-        """Removes the state that records do not contain. Records of value version 0 contain fewer
-        fields."""
+        """Drops the state that records do not contain. Records of value version 0 contain fewer
+        fields than those of version 1."""
         if self.kept is not None:
             self.kept = replace(self.kept, last=-1)
             if self.level == 0:

@@ -1,4 +1,4 @@
-"""Formats the outcomes of a shard of transactional ids as lines."""
+"""Formats the outcomes of a shard of transactional ids as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from transactions.values import NO_PRODUCER_ID, TransactionRun
 
 
 def render_outcome(outcome: Outcome) -> list[str]:
-    """Returns a line for each record, reply and event."""
     return [
         *map(record_line, outcome.records),
         *[reply_line(ticket, reply) for ticket, reply in outcome.replies],

@@ -1,7 +1,6 @@
-"""The golden conversations have their reviewed outcomes.
-
-After a change of behavior, run ``make golden`` and review the diff.
-"""
+"""Each file in tests/golden/transactions has calls to a shard of transactional ids with their
+expected outcomes. The current outcomes must equal the expected outcomes. After a change of
+behavior, run ``make golden`` and review the diff."""
 
 from __future__ import annotations
 

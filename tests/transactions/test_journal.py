@@ -1,4 +1,4 @@
-"""The journal of transactions: its entries, its bounds, and its state after a restart."""
+"""Tests of the journal of transactions: its entries, its bounds, and its state after a restart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INVOICES = Reader("invoices", "orders", 0, "invoices-app", "10.0.0.9", NOON)
 
 
 class JournalRun:
-    """A journal of transactions with its clock and its written lines."""
+    """A journal of transactions with a clock. It collects the written lines."""
 
     def __init__(self, bytes_kept: int = BYTES_KEPT) -> None:
         self.unsaved = Unsaved()
@@ -82,7 +82,6 @@ class JournalRun:
         self.move(prepare, complete, Cause.MARKERS, name)
 
     def write(self) -> int:
-        """Writes the pending lines and returns their number."""
         taken = self.unsaved.take(10_000)
         self.lines += [FORM.line_of(name, entry) for name, entry in taken]
         return len(taken)
@@ -99,7 +98,7 @@ class JournalRun:
         return [] if journal is None else journal.stories()
 
 
-def test_history_of_a_transaction_has_client_partitions_and_outcome() -> None:
+def test_journal_entry_of_a_transaction_has_client_partitions_and_outcome() -> None:
     told = JournalRun()
     told.begin(group="shop")
     [story] = told.stories()
@@ -120,7 +119,9 @@ def test_history_of_a_transaction_has_client_partitions_and_outcome() -> None:
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_history_has_the_marker_of_an_operator(is_open: bool) -> None:
+def test_journal_entry_of_a_transaction_names_the_operator_who_wrote_its_marker(
+    is_open: bool,
+) -> None:
     told = JournalRun()
     told.begin()
     if not is_open:
@@ -141,7 +142,7 @@ def test_history_has_the_marker_of_an_operator(is_open: bool) -> None:
             assert (stories[-1].outcome, stories[-1].cause) == (Outcome.ABORTED, Cause.ADMIN)
 
 
-def test_wait_of_a_recently_active_reader_ends_at_the_last_marker() -> None:
+def test_wait_of_a_reader_seen_shortly_before_the_end_lasts_until_the_last_marker() -> None:
     told = JournalRun()
     told.begin()
     for _ in range(3):
@@ -152,7 +153,7 @@ def test_wait_of_a_recently_active_reader_ends_at_the_last_marker() -> None:
     assert (wait.reader, wait.seen_ms, wait.over) == (INVOICES, NOON + 15_005, True)
 
 
-def test_wait_of_an_inactive_reader_ends_at_the_time_it_was_last_seen() -> None:
+def test_wait_of_a_reader_not_seen_lately_ends_when_it_was_last_seen_waiting() -> None:
     told = JournalRun()
     told.begin()
     told.ms += 5_000
@@ -183,7 +184,7 @@ def test_aborted_transactions_are_kept_longer_than_short_commits() -> None:
     assert journal.ended[Outcome.COMMITTED, Cause.CLIENT] == 50
 
 
-def test_long_committed_transaction_is_kept() -> None:
+def test_committed_transaction_that_was_open_for_long_is_kept_longer() -> None:
     told = JournalRun()
     told.begin()
     told.ms += LONG_MS
@@ -205,7 +206,7 @@ def test_short_committed_transactions_are_not_written_to_the_journal() -> None:
     assert not told.unsaved.young
 
 
-def test_old_open_transaction_is_written_and_restored() -> None:
+def test_transaction_that_is_open_for_long_is_written_to_the_journal_and_restored() -> None:
     told = JournalRun()
     told.begin(group="shop")
     assert told.unsaved.young
@@ -236,8 +237,9 @@ def test_every_open_transaction_is_written_when_the_journal_stops() -> None:
     assert [each.outcome for each in told.next_run().stories()] == [Outcome.OPEN]
 
 
-def test_restored_open_transaction_has_outcome_unknown_when_the_next_begins() -> None:
-    """The previous process died before it wrote the line with the end of the transaction."""
+def test_restored_open_transaction_becomes_unknown_when_the_next_transaction_begins() -> None:
+    """The previous process died before it wrote the journal line about the end of the
+    transaction."""
     told = JournalRun()
     told.begin()
     told.journal.save_counts()
@@ -256,14 +258,14 @@ def test_open_transaction_missing_in_the_journal_is_restored_from_the_log() -> N
     assert story.began_ms == NOON - 70_000
 
 
-def test_abort_without_a_transaction_has_no_history() -> None:
+def test_abort_without_a_transaction_adds_no_journal_entry() -> None:
     told = JournalRun()
     told.move(State.EMPTY, State.PREPARE_ABORT)
     told.move(State.PREPARE_ABORT, State.COMPLETE_ABORT)
     assert told.stories() == []
 
 
-def test_refusals_are_counted_by_error_and_written_at_growing_intervals() -> None:
+def test_refused_calls_are_counted_by_error_and_written_at_growing_intervals() -> None:
     told = JournalRun()
     for number in range(100):
         told.see(TransactionRefused("id", 90, f"number {number}", 7, 2, OTHER))
@@ -305,7 +307,7 @@ def test_full_journal_drops_transactional_ids_with_the_oldest_events_first() -> 
     assert 10 < len(ids) < 200
 
 
-def test_history_of_a_transaction_with_many_partitions_is_bounded() -> None:
+def test_journal_entry_of_a_transaction_with_many_partitions_is_bounded() -> None:
     told = JournalRun()
     told.begin()
     told.see(PartitionsAdded("id", 7, 3, [("wide", range(10_000))], APP, ""))
@@ -319,7 +321,7 @@ def test_history_of_a_transaction_with_many_partitions_is_bounded() -> None:
     assert len(FORM.line_of("id", story)) < 100_000
 
 
-def test_later_events_do_not_change_an_entry_taken_for_writing() -> None:
+def test_later_events_do_not_change_a_journal_entry_that_is_being_written() -> None:
     told = JournalRun()
     told.begin()
     told.journal.save_counts()

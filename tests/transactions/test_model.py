@@ -1,5 +1,5 @@
-"""After random events on one transactional id, the core has the same replies, records and state as
-the slow model."""
+"""Tests with random events on one transactional id. The core has the same replies, records and
+state as the slow model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEDS = range(60)
 
 
 def kept_of(value: TransactionValue) -> Kept:
-    """Returns a value of the core in the form of the model. Missing fields are -1."""
+    """Converts a value of the core to the form of the model. Missing fields are -1."""
     return Kept(
         value.producer_id,
         value.producer_epoch,
@@ -43,13 +43,13 @@ def kept_of(value: TransactionValue) -> Kept:
 
 
 def as_written(kept: Kept, level: int) -> Kept:
-    """Returns the record with only the fields that its version contains."""
+    """Returns the fields of ``kept`` that a record of the value version contains."""
     written = replace(kept, last=-1)
     return written if level else replace(written, prev=-1, next=-1, rules=0)
 
 
 class Walk:
-    """One random walk: a driver and a model."""
+    """One random sequence of calls, which a driver and a model both execute."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -75,8 +75,8 @@ class Walk:
         return self.driver.shard.view.get("x")
 
     def owner(self) -> tuple[int, int]:
-        """Returns the producer id and epoch of the owner, and sometimes those of a former owner or
-        of an unknown producer."""
+        """Returns the producer id and epoch of the current owner, and sometimes of a former owner
+        or of an unknown producer."""
         kept = self.model.kept
         if kept is None:
             return 7, 0
@@ -93,7 +93,8 @@ class Walk:
         self.compare(before, event.__name__)
 
     def compare(self, before: int, event: str) -> None:
-        """Compares the records, the state and the memory of the core with those of the model."""
+        """Asserts that the records, the state and the memory of the core equal those of the
+        model."""
         written = self.driver.log[before:]
         expected, self.model.records = self.model.records, []
         if event not in ("crash", "reload"):
@@ -161,7 +162,7 @@ class Walk:
         assert len(self.driver.unsent) == expected, "markers are sent again"
 
     def crash(self) -> None:
-        """Kills the process after a step whose records did not reach the log."""
+        """Simulates a kill: the records of the last step did not reach the log."""
         log = list(self.driver.log)
         kept = self.model.kept
         self.chance.choice((self.init, self.add, self.end))()
@@ -177,7 +178,7 @@ def test_core_has_the_same_replies_and_records_as_the_model(seed: int) -> None:
         walk.step()
 
 
-def test_random_walks_reach_every_state() -> None:
+def test_random_walks_reach_every_state_of_a_transactional_id() -> None:
     seen: set[str] = set()
     for seed in range(8):
         walk = Walk(seed)

@@ -1,4 +1,5 @@
-"""docs/internals/transactions.md has the same tables as the code, and a correct example."""
+"""Tests that docs/internals/transactions.md has the same tables as the code, and a correct
+example."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_example_of_the_transactions_page_is_decoded() -> None:
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Returns the cells of the first table after a heading."""
+    """Returns the cells of the first table after a heading of the page."""
     section = PAGE.split(f"# {heading}\n", 1)[1]
     lines = re.findall(r"^\|(.*)\|$", section.split("\n#", 1)[0], re.MULTILINE)
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
@@ -82,7 +83,8 @@ STATES = (
 
 
 def brought_to(state: State, rules: int) -> tuple[Driver, int, int]:
-    """Returns a driver with an id in ``state``, and the producer id and epoch of its client."""
+    """Returns a driver with a transactional id in ``state``, and the producer id and epoch of its
+    producer."""
     driver = Driver()
     [(_, reply)] = driver.handle(InitProducerId("i", "x", 60_000, -1, -1)).replies
     assert isinstance(reply, InitReply)
@@ -101,7 +103,9 @@ def brought_to(state: State, rules: int) -> tuple[Driver, int, int]:
 
 
 @pytest.mark.parametrize("row", rows("EndTxn"), ids=lambda row: " ".join(row[:2]))
-def test_every_cell_of_the_end_txn_table_is_correct(row: list[str]) -> None:
+def test_every_cell_of_the_end_txn_table_on_the_transactions_page_is_correct(
+    row: list[str],
+) -> None:
     rules = TV1 if row[0] == "TV1" else TV2
     committed = row[1].startswith("commit")
     for state, said in zip(STATES, row[2:], strict=True):

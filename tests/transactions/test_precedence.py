@@ -1,7 +1,7 @@
-"""Each handler returns the error of the first failing check.
+"""Tests of the order of checks in each handler, which returns the error of the first failing check.
 
-The rows of each table are in the order of the checks. The call of a row has the error of this row
-and the errors of all rows below it; the call of the last row has no error. The id "x" is complete,
+The rows of each table are in the order of the checks. The call of a row causes the error of this
+row and of all rows below it. The call of the last row causes no error. The id "x" is complete,
 "open" has an open transaction, "ending" is between Prepare and Complete, and "none" is unknown.
 """
 
@@ -24,8 +24,8 @@ from transactions.calls import (
 
 @pytest.fixture
 def driver() -> Driver:
-    """Returns a driver with three ids: producer 1000 owns "x" at epoch 1, producer 1001 owns "open"
-    at epoch 0, and producer 1002 owns "ending" at epoch 1."""
+    """Returns a driver with three transactional ids. Producer 1000 owns "x" at epoch 1, 1001 owns
+    "open" at epoch 0, and 1002 owns "ending" at epoch 1."""
     driver = Driver(max_record_bytes=700)
     for producer_id, name in enumerate(("x", "open", "ending"), 1000):
         driver.handle(InitProducerId("i", name, 1000, -1, -1))
@@ -144,5 +144,7 @@ def test_end_transaction_checks_in_the_order_of_the_table(
 @pytest.mark.parametrize(
     ("name", "error"), [("none", "TRANSACTIONAL_ID_NOT_FOUND"), ("x", "NONE"), ("ending", "NONE")]
 )
-def test_describe_checks_in_the_order_of_the_table(driver: Driver, name: str, error: str) -> None:
+def test_describe_transaction_checks_in_the_order_of_the_table(
+    driver: Driver, name: str, error: str
+) -> None:
     assert NAMES[driver.error(DescribeTransaction("t", name))] == error

@@ -1,5 +1,5 @@
-"""Records of ``__transaction_state`` are equal after encoding and decoding, and have the same bytes
-as with the schema codec."""
+"""Tests of the codec of ``__transaction_state`` records. It writes the same bytes as the codec that
+interprets Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def values(draw: st.DrawFn) -> TransactionValue:
 
 
 def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
-    """Returns the fields of a value in the form that the schema codec expects."""
+    """Returns the fields of a value as the schema codec expects them."""
     fields = {
         "producer_id": value.producer_id,
         "producer_epoch": value.producer_epoch,
@@ -79,7 +79,7 @@ def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
 
 
 @given(values(), st.sampled_from([0, 1]))
-def test_encoded_value_equals_that_of_the_schema_codec_and_is_decoded(
+def test_transaction_value_is_encoded_as_by_the_schema_codec_and_decoded(
     value: TransactionValue, version: int
 ) -> None:
     data = encode_value(value, version)
@@ -96,7 +96,7 @@ def test_encoded_value_equals_that_of_the_schema_codec_and_is_decoded(
 
 
 @given(st.text(max_size=50), st.none() | values(), st.integers(0, 200))
-def test_batch_is_decoded_to_its_run(
+def test_batch_of_a_transaction_record_is_decoded_to_its_run(
     name: str, value: TransactionValue | None, before: int
 ) -> None:
     run = TransactionRun(name, value)
@@ -111,7 +111,7 @@ def test_batch_is_decoded_to_its_run(
 
 
 @given(values(), st.data())
-def test_damaged_value_is_decoded_or_raises_a_record_error(
+def test_damaged_transaction_value_is_decoded_or_raises_a_record_error(
     value: TransactionValue, data: st.DataObject
 ) -> None:
     encoded = bytearray(encode_value(value, 1))

@@ -1,4 +1,4 @@
-"""The records of the core equal the records that Apache Kafka 4.3.1 wrote for the same requests."""
+"""Tests that the core writes the same records as Apache Kafka 4.3.1 for the same requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def shown(record: StoredRecord) -> tuple[bytes, object]:
     return key, None if value is None else decode_value(value)
 
 
-def test_records_of_the_core_equal_those_of_kafka_byte_for_byte() -> None:
+def test_transaction_records_have_the_same_bytes_as_in_kafka() -> None:
     kafka = read_golden()
     ours = core_records(kafka)
     for number, (mine, theirs) in enumerate(zip(ours, by_id(kafka), strict=True)):

@@ -1,5 +1,5 @@
-"""Tests of a transactional id from its first InitProducerId to the end of a transaction, without
-and with a load."""
+"""Tests of a transactional id from its first InitProducerId to the end of a transaction, with a
+load of the shard in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def config() -> TransactionConfig:
 
 
 class Driver:
-    """Runs the shard as the runtime does: the records of a step are replayed immediately."""
+    """Runs the shard like the runtime: the records of a step are replayed at once."""
 
     def __init__(self) -> None:
         self.config = config()

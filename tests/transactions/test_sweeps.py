@@ -1,4 +1,5 @@
-"""Long work runs in pieces, and the size of the stored state is bounded."""
+"""Tests of timeouts, expiries and loads, which run in pieces, and of the bounded size of the stored
+state."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ IDS = 100_000
 
 
 def begun(driver: Driver, count: int) -> None:
-    """Begins ``count`` open transactions."""
+    """Opens ``count`` transactions, each with its own transactional id."""
     for number in range(count):
         name = f"x{number}"
         reply = driver.answer(InitProducerId("i", name, 1000, -1, -1))
@@ -109,7 +110,7 @@ def test_transaction_does_not_time_out_early_when_the_clock_is_set_back() -> Non
     assert any(outcome.records for outcome in driver.advance(10_000))
 
 
-def test_log_of_a_thousand_single_partition_adds_is_below_2200000_bytes() -> None:
+def test_log_of_1000_adds_of_a_single_partition_is_smaller_than_2_2_mb() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     for number in range(1000):
@@ -151,7 +152,7 @@ def test_a_hundred_thousand_ids_are_loaded_within_three_seconds() -> None:
         assert time.thread_time() - began < 0.01, "a sweep looks at what is due, not at all"
 
 
-def test_load_completes_open_transactions_in_pieces() -> None:
+def test_load_sends_markers_of_prepared_transactions_in_pieces() -> None:
     shard = TransactionShard(TransactionConfig("markers", ProducerIds()))
     for number in range(250):
         state = State.PREPARE_COMMIT if number % 2 else State.ONGOING

@@ -1,7 +1,8 @@
-"""The outcome of each request in each state, for both transaction versions.
+"""Tests of the outcome of each request in each state of a transactional id, for both transaction
+versions.
 
-A cell has the error code, or the state of the id after the request. The row "again" is a request
-with the previous epoch. Its cells apply to ids that have had more than one epoch.
+A cell of a table has the error code, or the state of the id after the request. The row "again" is a
+request with the previous epoch. This row applies only to ids that have had more than one epoch.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from transactions.states import LEGAL_PREVIOUS, State
 
 
 def in_state(state: State) -> Driver:
-    """Returns a driver in which producer 1000 owns the id "x" in ``state`` at an epoch above 0,
-    with transaction version 2."""
+    """Returns a driver in which producer 1000 owns the transactional id "x" in ``state``, with an
+    epoch above 0 and TV2."""
     driver = Driver()
     epoch = 0
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
@@ -48,8 +49,8 @@ def in_state(state: State) -> Driver:
 
 
 def outcome(driver: Driver, call: Call) -> str:
-    """Returns the error code. If the call wrote a record, the state of the transactional id follows
-    the code."""
+    """Returns the error code of a call. If the call wrote a record, the new state of the
+    transactional id follows the code."""
     before = len(driver.log)
     reply = driver.answer(call)
     error = reply[0] if isinstance(reply, list) else getattr(reply, "error_code", reply)
@@ -89,7 +90,7 @@ STATES = [state for state in State if state is not State.DEAD]
 
 
 def made(request: str, driver: Driver) -> Call:
-    """Returns the call with the name ``request`` in a row."""
+    """Returns the call that the row ``request`` describes."""
     verb, *words = request.split()
     value = driver.get("x").value
     producer_id, epoch = value.producer_id, value.producer_epoch
@@ -134,7 +135,7 @@ def test_each_request_in_each_state_has_the_outcome_of_the_table(
     assert got == list(cells)
 
 
-def test_code_tables_have_all_states() -> None:
+def test_every_transaction_table_in_the_code_has_every_state() -> None:
     plain = (
         tables.INIT_PRODUCER_ID,
         tables.ADD_PARTITIONS,

@@ -1,4 +1,4 @@
-"""Builders of facts about a group ``billing`` at a fixed time."""
+"""Builders of facts about a group ``billing``. All facts are relative to a fixed time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from verdicts.facts import (
 )
 
 NOW_MS = 1_795_349_131_000
-"""The wall time 2026-11-22T12:05:31Z in ms."""
+"""The current time of all facts: 2026-11-22T12:05:31Z, in ms since 1970."""
 
 
 def ago(seconds: float) -> int:
@@ -48,8 +48,8 @@ def at(
     has_grown: bool = True,
     hold: HoldFacts | None = None,
 ) -> PartitionFacts:
-    """Returns the facts of a partition. ``stands``, ``moved``, ``commits`` and ``oldest`` are in
-    seconds before NOW_MS."""
+    """Returns the facts of a partition. ``stands``, ``moved``, ``commits`` and ``oldest`` are
+    times, in seconds before NOW_MS."""
 
     def before(seconds: float | None) -> int | None:
         return None if seconds is None else ago(seconds)
@@ -71,20 +71,20 @@ def at(
 
 
 def held(open_s: float = 42, offset: int = 120, ends_s: float | None = 18) -> HoldFacts:
-    """Returns a transaction with a transactional id that has blocked the partition for ``open_s``
-    seconds."""
+    """Returns a transaction that has blocked a partition for ``open_s`` seconds. Its transactional
+    id is known."""
     ends_ms = None if ends_s is None else ago(-ends_s)
     return HoldFacts("billing-1", 4001, 3, offset, ago(open_s), ends_ms, "app", "/10.0.0.9")
 
 
 def held_elsewhere(open_s: float = 90, offset: int = 120) -> HoldFacts:
-    """Returns a transaction whose transactional id may belong to the coordinator on another
-    broker."""
+    """Returns a transaction without a known transactional id. The coordinator of the id may be
+    another broker."""
     return hanging(open_s, offset)._replace(is_elsewhere=True)
 
 
 def hanging(open_s: float = 90, offset: int = 120) -> HoldFacts:
-    """Returns a transaction whose producer id has no transactional id."""
+    """Returns a hanging transaction: its producer id belongs to no transactional id."""
     return HoldFacts(None, 4001, 3, offset, ago(open_s))
 
 
@@ -103,13 +103,13 @@ def empty(*partitions: PartitionFacts, for_s: float | None = 3600, **fields: Any
 
 
 def simple(*partitions: PartitionFacts) -> GroupFacts:
-    """Returns a group whose clients assign their partitions themselves."""
+    """Returns a group whose clients call assign() and do not join the group."""
     return empty(*partitions, protocol_type=None)
 
 
 def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> GroupFacts:
-    """Returns a group that has waited for the members ``awaited`` for ``for_s`` seconds and will
-    wait for at most 50 s more."""
+    """Returns a group whose rebalance has waited for the members ``awaited`` for ``for_s`` seconds.
+    The rebalance waits at most 50 s more."""
     return GroupFacts(
         "billing",
         "PreparingRebalance",
@@ -121,7 +121,7 @@ def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> G
 
 
 def returns(times: int, **fields: Any) -> ReturnFacts:
-    """Returns a client that has restarted ``times`` times at intervals of 10 s. The last restart
+    """Returns a client that has restarted ``times`` times, at intervals of 10 s. The last restart
     was 10 s ago."""
     ways = (("restarted", times),)
     fields = {"client": "app", "host": "/10.0.0.7", "ways": ways, **fields}
@@ -129,8 +129,8 @@ def returns(times: int, **fields: Any) -> ReturnFacts:
 
 
 def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
-    """Returns a client with ``times`` refused joins within a minute. The last join was refused
-    ``last_s`` seconds ago."""
+    """Returns a client whose JoinGroup requests were refused ``times`` times within a minute, the
+    last time ``last_s`` seconds ago."""
     fields = {
         "error": "INVALID_SESSION_TIMEOUT",
         "client": "late",
@@ -142,5 +142,5 @@ def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
 
 
 def every_ten_seconds(times: int) -> tuple[int, ...]:
-    """Returns ``times`` wall times at intervals of 10 s. The last wall time is 10 s ago."""
+    """Returns ``times`` wall times in ms at intervals of 10 s. The last one is 10 s ago."""
     return tuple(ago(10 * number) for number in range(times, 0, -1))

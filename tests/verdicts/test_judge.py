@@ -1,4 +1,4 @@
-"""For each row of facts, the judge returns the verdict and the sentence of the row."""
+"""Tests of the judge with a table: each row has facts and the expected verdict and sentence."""
 
 from __future__ import annotations
 
@@ -439,7 +439,7 @@ def test_facts_result_in_the_expected_verdict_and_sentence(
     assert (judgement.verdict, judgement.worst.sentence) == (verdict, sentence)
 
 
-def test_every_verdict_is_in_the_table() -> None:
+def test_every_verdict_is_in_the_table_of_facts() -> None:
     assert {row[2] for row in TABLE} == set(Verdict)
 
 
@@ -501,7 +501,7 @@ def test_finding_has_the_command_of_the_table(facts: GroupFacts, command: str | 
     assert bool(worst.advice) == (command is not None)
 
 
-def test_advice_to_stop_consumers_requires_members() -> None:
+def test_advice_to_stop_all_consumers_is_given_only_when_the_group_has_members() -> None:
     outside = at(3, 60_000, 50_000)
 
     assert "stop all" not in judged(empty(outside)).worst.advice
@@ -518,7 +518,7 @@ def test_advice_to_skip_a_stuck_record_names_the_offset_to_commit() -> None:
 
 
 @pytest.mark.parametrize("host", ["10.0.0.7", "/10.0.0.7", "node-7/10.0.0.7"])
-def test_host_has_the_same_spelling_in_all_sentences(host: str) -> None:
+def test_host_is_shown_as_a_plain_address_for_each_form_of_a_client_host(host: str) -> None:
     facts = stable(at(0, 5, 9, stands=40), members=(member(host=host),))
     assert "m1 on 10.0.0.7 owns the partition" in judged(facts).worst.sentence
 
@@ -533,7 +533,7 @@ def test_finding_names_its_member_partition_and_time() -> None:
 # ------------------------------------------------------------------------------- several findings
 
 
-def test_findings_are_sorted_by_severity_and_each_partition_has_a_verdict() -> None:
+def test_findings_are_sorted_by_severity_and_every_partition_has_a_verdict() -> None:
     judgement = judged(
         stable(
             at(0, 5, 9, moved=1, oldest=61),
@@ -686,8 +686,8 @@ def test_advice_about_a_restarted_client_depends_on_the_cause(way: Way, words: s
 
 
 def test_advice_about_many_rebalances_names_max_poll_interval() -> None:
-    """librdkafka sends no reason when it leaves the group and rejoins too late for a match with its
-    old member id."""
+    """When max.poll.interval.ms is exceeded, librdkafka leaves the group without a reason. It
+    rejoins too late to be recognized as the same client."""
     worst = judged(stable(rebalances_ms=every_ten_seconds(8))).worst
     assert "max.poll.interval.ms: raise this setting, or lower max.poll.records" in worst.advice
     assert "group.instance.id" in worst.advice
@@ -727,9 +727,9 @@ def test_advice_about_a_crashing_static_member_is_not_eviction(
     assert "evict the member" in stalled.advice or closed_for_ms is not None
 
 
-def test_blocked_threshold_excludes_broker_pauses_but_start_does_not() -> None:
-    """``state_counts_from_ms`` is later than the start of the rebalance because the broker was
-    paused."""
+def test_pause_of_the_broker_delays_verdict_blocked_but_not_its_stated_start() -> None:
+    """The broker was paused, so ``state_counts_from_ms`` is later than the start of the rebalance.
+    The finding still names the start."""
     waiting = joining("m2", for_s=25, members=TWO)
     assert judged(waiting._replace(state_counts_from_ms=ago(9.9))).verdict is Verdict.OK
     worst = judged(waiting._replace(state_counts_from_ms=ago(10))).worst
@@ -741,7 +741,7 @@ def test_each_cause_of_a_restart_has_text_for_each_sentence() -> None:
     assert every == {*flapping_words._DOES} == {*flapping_words._BEFORE} == {*flapping_words._HELPS}
 
 
-def test_advice_about_a_closed_connection_names_a_crash_and_groups_why() -> None:
+def test_advice_about_a_closed_connection_names_a_crash_and_the_command_groups_why() -> None:
     for facts in (
         joining("m2", for_s=10, members=(member(), CRASHED)),
         stable(at(0, 5, 9, stands=31, owner="m2"), members=(member(), CRASHED)),

@@ -1,4 +1,4 @@
-"""The advice of REFUSED fits the type of the group."""
+"""Tests of the advice of verdict REFUSED, which depends on the type of the group."""
 
 from __future__ import annotations
 
@@ -61,13 +61,15 @@ def test_consumer_refused_by_a_classic_group_gets_advice_about_assignors() -> No
         ("share", "group.share.max.size"),
     ],
 )
-def test_full_group_gets_the_setting_of_its_type(protocol_type: str, setting: str) -> None:
+def test_advice_for_a_full_group_names_the_size_limit_setting_of_its_type(
+    protocol_type: str, setting: str
+) -> None:
     why = "The group has reached its maximum capacity of 2 members."
 
     assert advice(protocol_type, error="GROUP_MAX_SIZE_REACHED", why=why) == FULL + setting
 
 
-def test_group_whose_target_exceeds_a_batch_gets_advice_about_the_batch() -> None:
+def test_advice_for_a_too_large_target_assignment_is_about_the_batch_size() -> None:
     why = "The group's target assignment does not fit into a batch (max.message.bytes)."
 
     assert advice("streams", error="GROUP_MAX_SIZE_REACHED", why=why) == RECORD

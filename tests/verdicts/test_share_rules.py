@@ -1,4 +1,4 @@
-"""The verdicts of share groups."""
+"""Tests of the verdicts of share groups."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def judged(share: ShareFacts | None, members: int = 1, **fields: Any) -> Any:
         ),
     ],
 )
-def test_share_group_has_the_verdict_of_its_facts(
+def test_share_group_facts_result_in_the_expected_verdict(
     share: ShareFacts | None, expected: Verdict
 ) -> None:
     assert judged(share).verdict is expected
@@ -63,7 +63,7 @@ def test_pause_of_the_broker_does_not_make_a_share_group_stalled() -> None:
     assert judged(share, state_counts_from_ms=ago(10)).verdict is Verdict.OK
 
 
-def test_finding_of_a_stalled_share_group_counts_waiting_and_held_records() -> None:
+def test_finding_of_a_stalled_share_group_counts_waiting_and_acquired_records() -> None:
     worst = judged(ShareFacts(5, 1, ago(40)), members=2).worst
     assert worst.sentence == (
         "5 records wait and members hold 1 record; no record was accepted or rejected since"
@@ -82,7 +82,7 @@ def test_finding_of_a_repeated_record_names_the_last_member_and_its_outcome() ->
     assert finding.command == "muster share why payments orders:3@120"
 
 
-def test_finding_of_expired_locks_names_the_member_and_counts_its_records() -> None:
+def test_finding_of_expired_acquisition_locks_names_the_member_and_counts_records() -> None:
     old = EXPIRED._replace(at_ms=[ago(900), *EXPIRED.at_ms], records=[7, *EXPIRED.records])
     [finding] = judged(ShareFacts(0, 1, ago(1), [], [old])).findings
     assert (finding.verdict, finding.member, finding.topic) == (Verdict.LOCKS_EXPIRE, "m1", None)

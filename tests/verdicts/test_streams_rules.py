@@ -1,4 +1,4 @@
-"""The verdict of streams groups whose topics are missing."""
+"""Tests of the verdict NOT_READY of streams groups whose topics are missing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def judged(streams: StreamsFacts | None, state: str = "NotReady", **fields: Any)
         ({"state_since_ms": ago(90), "state": "Stable"}, Verdict.OK),
     ],
 )
-def test_group_without_tasks_is_not_ready_after_the_threshold(
+def test_streams_group_without_tasks_is_not_ready_after_the_threshold(
     fields: dict[str, Any], expected: Verdict
 ) -> None:
     assert judged(MISSING, **fields).verdict is expected
@@ -59,7 +59,7 @@ def test_group_without_tasks_is_not_ready_after_the_threshold(
         ({"state_since_ms": ago(2), "streams": None}, Verdict.OK),
     ],
 )
-def test_group_stays_not_ready_after_its_last_instance_has_ended(
+def test_streams_group_stays_not_ready_after_its_last_instance_has_ended(
     fields: dict[str, Any], expected: Verdict
 ) -> None:
     fields = {"streams": MISSING._replace(since_ms=ago(400)), **fields}
@@ -118,7 +118,7 @@ def test_finding_of_an_ended_application_says_that_it_must_be_started_again() ->
         ),
     ],
 )
-def test_finding_names_the_missing_topics(
+def test_finding_of_verdict_not_ready_names_the_missing_topics(
     streams: StreamsFacts | None, sentence: str, command: str
 ) -> None:
     worst = judged(streams, state_since_ms=ago(40)).worst
@@ -142,7 +142,7 @@ def test_finding_names_the_missing_topics(
         ),
     ],
 )
-def test_flapping_instances_end_because_their_source_topic_is_missing(
+def test_finding_about_flapping_instances_names_their_missing_source_topic(
     fields: dict[str, Any], sentence: str
 ) -> None:
     [*_, flapping] = judged(MISSING, state_since_ms=ago(40), **fields).findings
@@ -174,7 +174,7 @@ def test_flapping_instances_end_because_their_source_topic_is_missing(
         ),
     ],
 )
-def test_advice_for_flapping_fits_groups_without_static_members(
+def test_flapping_advice_for_streams_and_share_groups_omits_group_instance_id(
     protocol_type: str, fields: dict[str, Any], expected: str
 ) -> None:
     facts = GroupFacts("counts", "Stable", protocol_type=protocol_type, **fields)
@@ -186,7 +186,7 @@ def test_advice_for_flapping_fits_groups_without_static_members(
     assert "group.instance.id" not in flapping.advice
 
 
-def test_advice_for_a_stalled_instance_that_restarts_fits_streams_groups() -> None:
+def test_advice_for_a_stalled_instance_that_restarts_is_specific_to_streams_groups() -> None:
     facts = GroupFacts(
         "counts",
         "Stable",

@@ -1,4 +1,5 @@
-"""docs/use/verdicts.md lists all verdicts in order, and each threshold with its default."""
+"""Tests that docs/use/verdicts.md lists all verdicts in order, and each threshold with its
+default."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PAGE = (CHECKOUT / "docs" / "use" / "verdicts.md").read_text()
 ROW = re.compile(r"^\| (?:`(\w+)` )?\| ([^|]+) \| (?:`([a-z.]+)` )?\| (\d*) ?\|$", re.M)
 
 
-def test_table_lists_all_verdicts_with_their_rules_by_severity() -> None:
+def test_verdicts_page_lists_all_verdicts_with_their_rules_by_severity() -> None:
     named = [(verdict, rule) for verdict, rule, _, _ in ROW.findall(PAGE) if verdict]
 
     assert [verdict for verdict, _ in named] == [verdict.value for verdict in Verdict]
@@ -25,7 +26,7 @@ def test_table_lists_all_verdicts_with_their_rules_by_severity() -> None:
     assert [verdict.rank for verdict in Verdict] == list(range(len(Verdict)))
 
 
-def test_table_lists_all_settings_with_their_defaults() -> None:
+def test_verdicts_page_lists_all_settings_with_their_defaults() -> None:
     written = {name: int(default) for _, _, name, default in ROW.findall(PAGE) if name}
     defaults = asdict(Thresholds())
 
@@ -33,7 +34,7 @@ def test_table_lists_all_settings_with_their_defaults() -> None:
     assert set(SETTINGS.values()) == set(defaults)
 
 
-def test_setting_is_in_the_row_of_its_verdict() -> None:
+def test_verdicts_page_lists_each_setting_in_the_row_of_its_verdict() -> None:
     verdict = ""
     for name, _, setting, _ in ROW.findall(PAGE):
         verdict = name or verdict
@@ -41,7 +42,7 @@ def test_setting_is_in_the_row_of_its_verdict() -> None:
             assert setting.startswith(f"group.verdict.{verdict.lower().replace('_', '.')}")
 
 
-def test_setting_changes_the_threshold_that_it_names() -> None:
+def test_each_verdict_setting_changes_the_threshold_of_its_name() -> None:
     for name, field in SETTINGS.items():
         assert Thresholds.of({name: 7}) == Thresholds(**{field: 7})
 
@@ -58,7 +59,7 @@ def test_old_name_of_a_verdict_is_accepted_for_one_release() -> None:
         Verdict("DEAD")
 
 
-def test_new_name_of_a_setting_overrides_its_old_name() -> None:
+def test_new_name_of_a_verdict_setting_overrides_its_old_name() -> None:
     old, new, default = "group.verdict.dead.letter.ms", "group.verdict.stuck.record.ms", 30_000
     for settings, expected in (
         ({old: 7}, 7),
@@ -69,8 +70,9 @@ def test_new_name_of_a_setting_overrides_its_old_name() -> None:
         assert Thresholds.of(settings) == Thresholds(stuck_record_ms=expected)
 
 
-def test_rules_and_page_accept_the_old_name_of_a_verdict_for_one_release() -> None:
-    """Brokers of the previous release and series stored before an upgrade contain the old name."""
+def test_alert_rules_and_web_page_accept_the_old_name_of_a_verdict_for_one_release() -> None:
+    """Brokers of the previous release export the old name. Time series that were stored before an
+    upgrade also contain it."""
     for old, new in OLD_NAMES.items():
         rules = (CHECKOUT / "dashboards" / "prometheus" / "rules.yml").read_text()
         page = (CHECKOUT / "broker" / "web" / "page" / "verdicts.js").read_text()

@@ -11,8 +11,8 @@ from tests.walks.requests import WALKS, walk
 
 
 def main(names: list[str]) -> int:
-    """Prints the walk of each name, or the counts of all walks if ``names`` is empty; returns the
-    exit code."""
+    """Prints, for each request in ``names``, the functions that handle it. If ``names`` is empty,
+    prints the number of functions and files for every request. Returns the exit code."""
     unknown = [name for name in names if name not in WALKS]
     if unknown:
         print(f"unknown walk: {unknown[0]}; there are {', '.join(WALKS)}", file=sys.stderr)

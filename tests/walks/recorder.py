@@ -1,8 +1,10 @@
-"""Records the functions of Muster that run for a request, in the order of their calls (a walk).
+"""Records the functions of Muster that handle a request, in the order of their calls. Such a record
+is called a walk.
 
-A walk omits constructors, comprehensions, lambdas, generated code, background tasks, and the files
-that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/test_mode`). The remaining
-functions are those that a reader reads to follow the request through the code.
+A walk omits constructors, comprehensions, lambdas, generated code and background tasks. It also
+omits the packages for counting (`broker/metrics`, `broker/loop`) and for simulation
+(`broker/test_mode`). The remaining functions are those to read in order to follow the request
+through the code.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tests.brokers import CHECKOUT
 LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/generated/")
 NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools", ".venv")
 CONSTRUCTORS = ("_init",)
-"""The omitted functions in addition to ``__init__`` and similar ones; `_init` is in
+"""Names of omitted functions, in addition to ``__init__`` and similar names. `_init` is from
 `protocol/slotted.py`."""
 BACKGROUND = frozenset(
     [
@@ -38,22 +40,23 @@ BACKGROUND = frozenset(
         )
     ]
 )
-"""The background tasks, which a walk omits together with all functions that they call."""
+"""Background tasks. The recorder omits them and all functions that they call."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A recorded call of a function; ``depth`` is the number of recorded calls around the call."""
+    """A recorded call of a function. ``depth`` is the number of recorded calls that enclose this
+    call."""
 
     depth: int
     function: str
     file: str
-    """The path of the file, relative to the checkout."""
+    """Path of the file, relative to the root of the checkout."""
     line: int
 
 
 class Walk:
-    """The calls that were made in the block of `recorded`, in the order in which they were made."""
+    """The recorded calls, in the order in which they began."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -63,17 +66,15 @@ class Walk:
 
     @property
     def functions(self) -> int:
-        """Returns the number of different functions."""
         return len({(step.file, step.line) for step in self.steps})
 
     @property
     def files(self) -> int:
-        """Returns the number of different files."""
         return len({step.file for step in self.steps})
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Records the calls that are made in this block."""
+        """Records all calls that are made in the block."""
         sys.setprofile(self._profile)
         try:
             yield
@@ -81,8 +82,8 @@ class Walk:
             sys.setprofile(None)
 
     def page(self) -> str:
-        """Returns one line per call: the file, the line number, and the function, indented by its
-        depth."""
+        """Returns one line per call: file, line number and function. The function is indented by
+        its depth."""
         wide = max(len(f"{step.file}:{step.line}") for step in self.steps)
         lines: list[str] = []
         for step in self.steps:
@@ -111,7 +112,8 @@ class Walk:
 
 
 def _place(code: CodeType) -> tuple[str, str, int] | None:
-    """Returns the function, file and line number of ``code``; None if a walk omits the function."""
+    """Returns function name, file and line number of ``code``, or None if the recorder omits this
+    function."""
     if not Path(code.co_filename).is_relative_to(CHECKOUT):
         return None
     file = str(Path(code.co_filename).relative_to(CHECKOUT))

@@ -1,4 +1,5 @@
-"""The requests whose walks are recorded; a simulated broker with loaded shards handles them."""
+"""Requests for which the recorder lists the functions that handle them. A simulated broker with
+loaded shards handles the requests."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Value = dict[str, Any]
 
 
 class WalkedBroker(LivingWorld):
-    """A simulated broker with one connection and no faults; it receives a request in one read."""
+    """A simulated broker without faults and with one connection. It receives each request in a
+    single read."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__(seed=1)
@@ -45,8 +47,8 @@ class WalkedBroker(LivingWorld):
         self._correlation_id = 0
 
     def ask(self, name: str, version: int, walk: Walk | None = None, **value: Any) -> Value:
-        """Sends a request and returns the response; ``walk`` records the broker's calls for this
-        request."""
+        """Sends a request and returns the response. If ``walk`` is given, it records the function
+        calls of the broker."""
         api = BY_NAME[name]
         self._correlation_id += 1
         body = encode_request_header(api.key, version, self._correlation_id, CLIENT)
@@ -68,7 +70,8 @@ class WalkedBroker(LivingWorld):
         raise AssertionError("no answer")
 
     def warm(self) -> None:
-        """Loads the group's shard and creates the topic."""
+        """Loads the shard of the group and creates the topic, so that the recorded function calls
+        do not include this work."""
         while self.ask("FindCoordinator", 2, key=GROUP, key_type=0)["error_code"]:
             self.run(0.5)
         topic = {
@@ -112,7 +115,8 @@ def _sync(broker: WalkedBroker, joined: Value, walk: Walk | None = None) -> Valu
 
 
 def _joined(broker: WalkedBroker) -> Value:
-    """Creates a group whose only member has joined and synced; returns the JoinGroup response."""
+    """Creates a group with one member, which has joined and synced. Returns its JoinGroup
+    response."""
     joined = _join(broker, member_id=_join(broker)["member_id"])
     assert _sync(broker, joined)["error_code"] == 0
     broker.run(1.0)
@@ -229,7 +233,8 @@ def _fetch(broker: WalkedBroker, walk: Walk) -> int:
 
 
 def _end_txn(broker: WalkedBroker, walk: Walk) -> int:
-    """Records EndTxn of a second transaction, and the calls in the 0.1 s after its response."""
+    """Records the EndTxn of a second transaction, and all calls within 0.1 s after the response.
+    These calls write the markers."""
     code = -1
     while code:  # until the shard of the transactional id is loaded
         asked = {"transactional_id": PRODUCER, "transaction_timeout_ms": 60_000}
@@ -283,11 +288,11 @@ WALKS: dict[str, tuple[str, Callable[[WalkedBroker, Walk], int], int]] = {
     "EndTxn": ("EndTxn v1, the answer and the markers", _end_txn, 0),
     "denied": ("OffsetCommit v8 of a principal without ACLs", _denied_commit, 30),
 }
-"""By name: a title, the function that sends the requests, and the expected error code."""
+"""For each recorded request: its title, the function that sends it, and the expected error code."""
 
 
 def walk(name: str) -> Walk:
-    """Records and returns the walk of a request in `WALKS`."""
+    """Records the functions that handle the request ``name`` of `WALKS`."""
     _, record, code = WALKS[name]
     broker = WalkedBroker(**(DENIES if name == "denied" else {}))
     try:

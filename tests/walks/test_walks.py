@@ -1,4 +1,5 @@
-"""The number of functions and files in the walk of a request stays within its limits."""
+"""Tests that the functions and files of Muster that handle a request do not exceed the limits of
+this request."""
 
 from __future__ import annotations
 
@@ -18,22 +19,23 @@ LIMITS = {
     "EndTxn": (84, 32),
     "denied": (21, 11),
 }
-"""The maximum number of functions and files in each walk; a change may only lower a limit."""
+"""For each request, the maximum number of functions that handle it, and of the files that contain
+them. Changes may only lower a limit."""
 
 
-def test_limits_exist_for_exactly_the_recorded_requests() -> None:
+def test_limits_contain_exactly_the_requests_that_are_recorded() -> None:
     assert set(LIMITS) == set(WALKS)
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_request_calls_at_most_its_limit_of_functions_and_files(name: str) -> None:
+def test_functions_and_files_that_handle_a_request_do_not_exceed_the_limits(name: str) -> None:
     recorded = walk(name)
     functions_max, files_max = LIMITS[name]
     assert recorded.functions <= functions_max, recorded.page()
     assert recorded.files <= files_max, recorded.page()
 
 
-def test_recorded_calls_of_heartbeat_pass_handler_and_then_shard() -> None:
+def test_recorder_lists_the_handler_of_a_heartbeat_before_the_shard() -> None:
     steps = walk("Heartbeat").steps
     places = [(step.file, step.depth) for step in steps]
     connection = places.index(("broker/net/connection.py", 1))
@@ -43,13 +45,13 @@ def test_recorded_calls_of_heartbeat_pass_handler_and_then_shard() -> None:
     assert shard.depth > 2
 
 
-def test_page_of_recorded_calls_shows_repeated_calls_in_one_line() -> None:
+def test_printed_recording_shows_repeated_calls_in_one_line() -> None:
     recorded = Walk()
     recorded.steps = [Step(0, "a", "x.py", 1), *[Step(1, "b", "y.py", 22)] * 3]
     assert recorded.page() == "x.py:1   a\ny.py:22    b"
 
 
-def test_recorded_calls_omit_constructors_and_excluded_files() -> None:
+def test_recorder_omits_constructors_and_excluded_files() -> None:
     files = {step.file for step in walk("OffsetCommit").steps}
     assert "log/segment.py" in files
     assert not [file for file in files if file.startswith(LEFT_OUT)]

@@ -1,8 +1,8 @@
-"""A model of Kafka 4.3.1's ``StickyTaskAssignor``, step by step and without regard to speed.
+"""A slow and literal model of ``StickyTaskAssignor`` of Kafka 4.3.1.
 
-With `JAVA`, the model iterates in the order of Java's hash maps and priority queues, and has the
-results of Apache's class (tests/interop/test_streams_classes.py). With `ASCENDING`, it has the
-results of `coordinator.assignors.sticky_tasks`. The two differ only in the fields of `Variant`.
+With the variant `JAVA`, the model iterates in the order of Java's hash maps and priority queues.
+Its results then equal those of Apache's class (tests/interop/test_streams_classes.py). With the
+variant `ASCENDING`, its results equal those of `coordinator.assignors.sticky_tasks`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from protocol.java_hash import java_hash
 
 Item = TypeVar("Item")
 Task = tuple[str, int]
-"""A subtopology id and a partition."""
+"""A subtopology id and a partition, which together identify a task."""
 
 
 class Queue(Protocol[Item]):
-    """A priority queue."""
+    """The interface of the priority queues of this module."""
 
     def add(self, item: Item) -> None: ...
 
@@ -28,7 +28,8 @@ class Queue(Protocol[Item]):
 
 
 class JavaQueue(Generic[Item]):
-    """``java.util.PriorityQueue``: a binary heap, in which equal items have no defined order."""
+    """A model of ``java.util.PriorityQueue``: a binary heap, in which the order of equal items
+    depends on the heap."""
 
     def __init__(self, key: Callable[[Item], float]) -> None:
         self._key = key
@@ -60,8 +61,7 @@ class JavaQueue(Generic[Item]):
 
 
 class FirstQueue(Generic[Item]):
-    """A queue in which the first of equal items, in the order of their first addition, leaves
-    first."""
+    """A priority queue in which equal items keep the order in which they were first added."""
 
     def __init__(self, key: Callable[[Item], float]) -> None:
         self._key = key
@@ -82,7 +82,8 @@ class FirstQueue(Generic[Item]):
 
 
 def hash_order(names: Iterable[str], slots: int) -> list[str]:
-    """Returns the names in the order of a Java ``HashMap`` that had room for ``slots`` entries."""
+    """Returns the names in the iteration order of a Java ``HashMap`` with capacity for ``slots``
+    entries."""
     given = list(dict.fromkeys(names))
     size = 1
     while size < slots:
@@ -94,12 +95,13 @@ def hash_order(names: Iterable[str], slots: int) -> list[str]:
 
 
 class Variant(NamedTuple):
-    """The choices in which Kafka and Muster differ."""
+    """The decisions of the algorithm that differ between Kafka and Muster."""
 
     order: Callable[[Iterable[str], int], list[str]]
     queue: type[JavaQueue[str]] | type[FirstQueue[str]]
     only_first: bool
-    """Whether a task has no previous standby if the process of the first one has the task."""
+    """If true, a task has no previous standby when the process of its first previous standby
+    already has the task."""
 
 
 JAVA = Variant(hash_order, JavaQueue, only_first=True)
@@ -117,7 +119,7 @@ class _Quota:
 
 
 class _Process:
-    """``ProcessState``."""
+    """A model of Kafka's ``ProcessState``."""
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
@@ -193,7 +195,6 @@ class _Model:
         return self.process(member_id).counts[member_id]
 
     def queue(self) -> Queue[str]:
-        """Returns the ids of the processes by load."""
         queue = self.variant.queue(lambda process_id: self.processes[process_id].load)
         for process_id in self.variant.order(self.processes, len(self.members)):
             queue.add(process_id)
@@ -221,7 +222,7 @@ class _Model:
         self.quota.update(count)
 
     def previous_standby(self, task: Task, *, is_new: bool = True) -> str | None:
-        """``findPrevMemberWithLeastLoad``."""
+        """A model of Kafka's ``findPrevMemberWithLeastLoad``."""
         members = self.was_standby.get(task, [])
         if not is_new and not self.variant.only_first:
             members = [each for each in members if task not in self.process(each).tasks]
@@ -280,7 +281,6 @@ def assign(
     replicas: int,
     variant: Variant,
 ) -> dict[str, TaskRoles]:
-    """Returns the target of each member, by member id."""
     model = _Model(members, subtopologies, replicas, variant)
     if members:
         model.assign_active()

@@ -1,4 +1,4 @@
-"""Groups with tasks, and random lives of groups whose members join and leave."""
+"""Random streams groups for tests of the sticky task assignor. Their members join and leave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = 5
 
 
 class TaskGroup(NamedTuple):
-    """The arguments of the sticky task assignor."""
+    """The arguments of the sticky task assignor for one group."""
 
     members: Mapping[str, TaskMember]
     subtopologies: Mapping[str, SubtopologyTasks]
@@ -21,7 +21,8 @@ class TaskGroup(NamedTuple):
 
 
 def with_previous(group: TaskGroup, targets: Mapping[str, TaskRoles]) -> TaskGroup:
-    """Returns the group with these previous targets; a member without one had no tasks."""
+    """Returns the group with ``targets`` as the previous tasks of its members. A member without a
+    target has no previous tasks."""
     return group._replace(
         members={
             member_id: member._replace(previous=targets.get(member_id, TaskRoles()))
@@ -41,8 +42,8 @@ def left(group: TaskGroup, member_id: str) -> TaskGroup:
 
 
 def random_lives(seed: int) -> Iterator[TaskGroup]:
-    """Yields a random group, and the group after each of a few changes, each with the target of the
-    group before as its previous target."""
+    """Yields a random group, and then the same group after each of several changes. Each group has
+    the previous target as its previous tasks."""
     random = Random(seed)
     stateful = random.random()
     subtopologies = {

@@ -1,4 +1,5 @@
-"""The range assignor has the result of Kafka 4.3.1 for an example, and follows its rules."""
+"""The range assignor returns the result of Kafka 4.3.1 for an example, and follows the rules of
+Kafka's assignor."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def test_range_assignment_equals_that_of_kafka() -> None:
     }
 
 
-def test_last_member_gets_no_partition_when_members_exceed_partitions() -> None:
+def test_last_members_get_no_partition_when_members_exceed_partitions() -> None:
     members = [Subscriber(f"m{i}", None, (A,)) for i in range(3)]
     target = range_assignor.assign(GroupSubscriptions(members, {A: 2}, {}, True))
     assert target == {"m0": {A: (0,)}, "m1": {A: (1,)}, "m2": {}}
@@ -36,7 +37,7 @@ def test_range_assignor_ignores_a_topic_that_does_not_exist() -> None:
     assert target == {"m0": {A: (0,)}}
 
 
-def test_range_assignor_orders_ids_by_utf_16_code_units() -> None:
+def test_range_assignor_orders_member_ids_by_utf_16_code_units() -> None:
     high, surrogate = "\uffee", "\U0001f600"  # Java: the surrogate pair begins with d83d
     members = [Subscriber(high, None, (A,)), Subscriber(surrogate, None, (A,))]
     target = range_assignor.assign(GroupSubscriptions(members, {A: 1}, {}, True))

@@ -1,4 +1,4 @@
-"""The assignor of share groups: the numbers of partitions per member and of members per
+"""The assignor of share groups: how many partitions a member gets, and how many members get a
 partition."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def sharing(targets: Targets) -> Counter[tuple[bytes, int]]:
         (2, 0, [0, 0], 0),
     ],
 )
-def test_members_and_partitions_are_balanced(
+def test_share_assignor_balances_partitions_per_member_and_members_per_partition(
     members: int, partitions: int, expected: list[int], shared: int
 ) -> None:
     targets = homogeneous(members, {T: partitions})
@@ -61,7 +61,7 @@ def test_members_and_partitions_are_balanced(
     assert len(sharing(targets)) == partitions
 
 
-def test_members_keep_their_partitions_when_a_member_joins() -> None:
+def test_share_group_members_keep_their_partitions_when_a_member_joins() -> None:
     two = homogeneous(2, {T: 4, U: 2})
     three = homogeneous(3, {T: 4, U: 2}, two)
     assert counts(three) == [2, 2, 2]
@@ -70,19 +70,19 @@ def test_members_keep_their_partitions_when_a_member_joins() -> None:
             assert set(partitions) <= set(two[member_id].get(topic, ()))
 
 
-def test_target_is_unchanged_when_nothing_changes() -> None:
+def test_share_target_is_unchanged_when_members_and_topics_are_unchanged() -> None:
     targets = homogeneous(7, {T: 5, U: 4})
     assert homogeneous(7, {T: 5, U: 4}, targets) == targets
 
 
-def test_partition_that_is_not_assignable_is_taken_away() -> None:
+def test_partition_that_is_not_assignable_is_removed_from_share_targets() -> None:
     targets = homogeneous(2, {T: 4})
     subscriptions = dict.fromkeys(targets, frozenset({T}))
     after = assign(subscriptions, {T: (1, 3)}, targets, is_homogeneous=True)
     assert sharing(after) == {(T, 1): 1, (T, 3): 1}
 
 
-def test_heterogeneous_members_share_each_topic_among_its_subscribers() -> None:
+def test_share_assignor_assigns_each_topic_only_to_its_subscribers() -> None:
     subscriptions = {"a": frozenset({T}), "b": frozenset({T, U}), "c": frozenset({U})}
     targets = assign(subscriptions, {T: (0, 1, 2, 3), U: (0,)}, {}, is_homogeneous=False)
     assert {name: {t: len(p) for t, p in each.items()} for name, each in targets.items()} == {
@@ -92,7 +92,7 @@ def test_heterogeneous_members_share_each_topic_among_its_subscribers() -> None:
     }
 
 
-def test_topic_to_which_a_member_no_longer_subscribes_is_taken_away() -> None:
+def test_unsubscribed_topic_is_removed_from_the_share_target_of_the_member() -> None:
     subscriptions = {"a": frozenset({T}), "b": frozenset({U})}
     before = {"a": {T: (0,), U: (0,)}, "b": {U: (1,)}}
     targets = assign(subscriptions, {T: (0,), U: (0, 1)}, before, is_homogeneous=False)
@@ -108,7 +108,7 @@ _partitions = st.fixed_dictionaries({T: st.integers(0, 7), U: st.integers(0, 7)}
 
 
 @given(_subscriptions, _subscriptions, _partitions, _partitions)
-def test_every_partition_has_a_member_after_any_change(
+def test_every_share_partition_has_a_member_after_any_change(
     before: dict[str, frozenset[bytes]],
     after: dict[str, frozenset[bytes]],
     few: dict[bytes, int],

@@ -1,5 +1,5 @@
-"""The sticky task assignor has the targets of a model of Kafka's algorithm, and the properties that
-its module guarantees."""
+"""The sticky task assignor returns the targets of a model of Kafka's algorithm, and keeps the
+guarantees of its module docstring."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ LIVES = 60
 
 
 def owners(targets: Targets) -> dict[tuple[str, int], str]:
-    """Returns the active member of each task."""
     return {
         (subtopology_id, partition): member_id
         for member_id, roles in targets.items()
@@ -49,7 +48,7 @@ def number_of(tasks: Tasks) -> int:
 
 
 def check_target(group: TaskGroup, targets: Targets) -> None:
-    """Checks the guarantees of one target, except stickiness."""
+    """Checks all guarantees of a target, except stickiness."""
     members, subtopologies, replicas = group
     assert set(targets) == set(members)
     active: Counter[tuple[str, int]] = Counter()
@@ -75,7 +74,7 @@ def check_target(group: TaskGroup, targets: Targets) -> None:
 
 
 def check_kept(group: TaskGroup, targets: Targets) -> None:
-    """Checks that each member keeps its previous active tasks up to its share."""
+    """Checks that each member keeps as many previous active tasks as its fair share allows."""
     share = sum(each.tasks for each in group.subtopologies.values()) // len(group.members)
     now = owners(targets)
     for member_id, member in group.members.items():
@@ -90,7 +89,7 @@ def check_as_kafka(group: TaskGroup, targets: Targets) -> None:
 
 
 def check_random_lives() -> None:
-    """Checks the targets of random groups, whose members join and leave."""
+    """Checks the targets of random groups whose members join and leave."""
     for seed in range(LIVES):
         for group in random_lives(seed):
             targets = assign(*group)
@@ -99,7 +98,7 @@ def check_random_lives() -> None:
             check_as_kafka(group, targets)
 
 
-def test_random_lives_have_the_guaranteed_targets() -> None:
+def test_targets_of_randomly_changing_groups_have_the_guaranteed_properties() -> None:
     check_random_lives()
 
 
@@ -109,7 +108,8 @@ partitions = st.lists(st.integers(0, 12), unique=True).map(sorted).map(tuple)
 
 @st.composite
 def groups(draw: st.DrawFn) -> TaskGroup:
-    """Draws a group with any earlier target, which may have tasks that no longer exist."""
+    """Draws a group with an arbitrary previous target, which may contain tasks that do not
+    exist."""
     subtopologies = draw(
         st.dictionaries(
             st.sampled_from(["0", "1", "2", "10"]),
@@ -137,7 +137,7 @@ def groups(draw: st.DrawFn) -> TaskGroup:
 
 
 @given(groups())
-def test_target_after_any_previous_target_is_balanced_and_sticky(group: TaskGroup) -> None:
+def test_task_target_after_any_previous_target_is_balanced_and_sticky(group: TaskGroup) -> None:
     targets = assign(*group)
     check_target(group, targets)
     check_kept(group, targets)
@@ -145,7 +145,9 @@ def test_target_after_any_previous_target_is_balanced_and_sticky(group: TaskGrou
 
 
 @given(groups(), st.randoms(use_true_random=False))
-def test_target_does_not_depend_on_the_order_of_the_input(group: TaskGroup, random: Random) -> None:
+def test_task_target_does_not_depend_on_the_order_of_the_input(
+    group: TaskGroup, random: Random
+) -> None:
     members, subtopologies = list(group.members.items()), list(group.subtopologies.items())
     random.shuffle(members)
     random.shuffle(subtopologies)
@@ -160,7 +162,7 @@ def test_active_tasks_do_not_move_in_an_unchanged_group(group: TaskGroup) -> Non
 
 
 @given(groups(), st.integers(1, 3))
-def test_no_task_moves_in_an_unchanged_group_of_equal_processes(
+def test_no_task_moves_in_an_unchanged_group_with_equally_loaded_processes(
     group: TaskGroup, threads: int
 ) -> None:
     new = with_previous(group, {})
@@ -185,11 +187,11 @@ def test_only_the_active_tasks_of_a_leaving_member_move(group: TaskGroup, leaver
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-def test_group_without_members_gets_an_empty_target(replicas: int) -> None:
+def test_streams_group_without_members_gets_an_empty_target(replicas: int) -> None:
     assert assign({}, {"0": SubtopologyTasks(4, True)}, replicas) == {}
 
 
-def test_new_group_gets_its_tasks_in_turn() -> None:
+def test_members_of_a_new_streams_group_get_tasks_in_turn() -> None:
     members = {name: TaskMember(f"p-{name}", TaskRoles()) for name in ("a", "b")}
     targets = assign(members, {"0": SubtopologyTasks(3, True), "1": SubtopologyTasks(2, False)}, 1)
     assert targets == {
@@ -221,14 +223,18 @@ def large(members: int, tasks: int, replicas: int) -> TaskGroup:
 
 
 @pytest.mark.parametrize("change", [left, lambda group, _: with_previous(group, {})])
-def test_work_grows_with_the_number_of_tasks(change: Callable[[TaskGroup, str], TaskGroup]) -> None:
+def test_work_of_the_task_assignor_is_linear_in_the_number_of_tasks(
+    change: Callable[[TaskGroup, str], TaskGroup],
+) -> None:
     small, big = (change(large(n, 10 * n, 1), "m0000") for n in (40, 160))
     few = instructions(lambda: assign(*small))
     assert instructions(lambda: assign(*big)) < 4.6 * few
 
 
 @pytest.mark.parametrize("change", [left, lambda group, _: with_previous(group, {})])
-def test_each_step_of_a_large_group_is_short(change: Callable[[TaskGroup, str], TaskGroup]) -> None:
+def test_each_step_of_the_task_assignor_is_short_for_a_large_group(
+    change: Callable[[TaskGroup, str], TaskGroup],
+) -> None:
     group = change(large(100, 4000, 1), "m0000")
     steps = assign_in_steps(*group)
     works = []
@@ -301,7 +307,7 @@ def stateless_tasks_get_standbys(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_checks_of_targets_find_each_planted_fault(
+def test_checks_of_task_targets_find_each_planted_fault(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

@@ -1,5 +1,5 @@
-"""The uniform assignor has the results of Kafka 4.3.1 for examples, and properties that hold for
-any group."""
+"""The uniform assignor returns the results of Kafka 4.3.1 for examples, and its targets are valid,
+balanced and sticky for random groups."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Rounds:
         }
 
 
-def test_homogeneous_assignment_equals_that_of_kafka() -> None:
+def test_target_for_equal_subscriptions_equals_that_of_kafka() -> None:
     group = Rounds({T: 8}, homogeneous=True)
     assert group.join("m1", T).assigned() == {"m1": "t01234567"}
     assert group.join("m2", T).assigned() == {"m1": "t0123", "m2": "t4567"}
@@ -68,7 +68,7 @@ def test_homogeneous_assignment_equals_that_of_kafka() -> None:
     assert group.assigned() == {"m2": "t47", "m4": "t02", "m5": "t16", "m6": "t35"}
 
 
-def test_heterogeneous_assignment_equals_that_of_kafka() -> None:
+def test_target_for_different_subscriptions_equals_that_of_kafka() -> None:
     group = Rounds({A: 7, B: 2, C: 9}, homogeneous=False)
     group.join("m1", A).assigned()
     group.join("m2", A, B)
@@ -86,7 +86,7 @@ def test_heterogeneous_assignment_equals_that_of_kafka() -> None:
     }  # fmt: skip
 
 
-def test_group_without_members_gets_an_empty_target() -> None:
+def test_consumer_group_without_members_gets_an_empty_target() -> None:
     assert uniform.assign(GroupSubscriptions([], {}, {}, True)) == {}
 
 
@@ -96,7 +96,7 @@ names = st.lists(st.sampled_from([f"m{i}" for i in range(8)]), min_size=1, uniqu
 
 @st.composite
 def groups(draw: st.DrawFn, homogeneous: bool) -> GroupSubscriptions:
-    """Draws a group and a valid earlier target, which was computed for other members and topics."""
+    """Draws a group with a valid previous target that was computed for other members and topics."""
     partitions = draw(counts)
     topics = sorted(partitions)
     subsets = st.lists(st.sampled_from(topics), min_size=1, unique=True).map(tuple)
@@ -119,7 +119,7 @@ def groups(draw: st.DrawFn, homogeneous: bool) -> GroupSubscriptions:
 
 def check_valid(group: GroupSubscriptions, target: Mapping[str, Assignment]) -> None:
     """Checks that each partition with a subscriber has exactly one owner, and that the owner
-    subscribes to its topic."""
+    subscribes to the topic."""
     topics = {member.member_id: set(member.topics) for member in group.members}
     assert set(target) == set(topics)
     owners = Counter(_pairs(target))
@@ -146,7 +146,7 @@ def _pairs(target: Mapping[str, Assignment]) -> Iterable[tuple[bytes, int]]:
 
 
 @given(groups(homogeneous=True))
-def test_homogeneous_target_is_balanced_and_sticky(group: GroupSubscriptions) -> None:
+def test_target_for_equal_subscriptions_is_balanced_and_sticky(group: GroupSubscriptions) -> None:
     target = uniform.assign(group)
     check_valid(group, target)
     sizes = {name: sum(map(len, assignment.values())) for name, assignment in target.items()}
@@ -159,7 +159,7 @@ def test_homogeneous_target_is_balanced_and_sticky(group: GroupSubscriptions) ->
 
 
 @given(groups(homogeneous=False))
-def test_heterogeneous_target_is_valid_and_sticky(group: GroupSubscriptions) -> None:
+def test_target_for_different_subscriptions_is_valid_and_sticky(group: GroupSubscriptions) -> None:
     target = uniform.assign(group)
     check_valid(group, target)
     topics = {member.member_id: set(member.topics) for member in group.members}
@@ -172,7 +172,7 @@ def test_heterogeneous_target_is_valid_and_sticky(group: GroupSubscriptions) -> 
 
 
 @given(groups(homogeneous=False), st.randoms(use_true_random=False))
-def test_target_does_not_depend_on_the_order_of_the_input(
+def test_uniform_target_does_not_depend_on_the_order_of_the_input(
     group: GroupSubscriptions, random: Random
 ) -> None:
     expected = uniform.assign(group)

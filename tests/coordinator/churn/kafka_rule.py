@@ -1,9 +1,10 @@
-"""A reference for group membership: one classic group with the rules of Kafka 4.3.1.
+"""A reference for one classic group with the rules of Kafka 4.3.1, written from
+GroupMetadataManager and ClassicGroup.
 
-The reference is written from GroupMetadataManager and ClassicGroup of Kafka 4.3.1, and shares no
-code with the coordinator. It has the rules that determine how long a group waits: join phase,
-sessions, assigned member ids, lost SyncGroup requests and static members. All members offer the
-same protocol, records are written immediately, and the group does not see that a connection closes.
+The reference shares no code with the coordinator. It has the rules that determine how long a group
+waits: join phase, sessions, assigned member ids, lost SyncGroup requests and static members. All
+members offer the same protocol, and records are written immediately. The group does not notice that
+a connection closes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ EMPTY, PREPARING, COMPLETING, STABLE = "empty", "preparing", "completing", "stab
 
 @dataclass(eq=False)
 class KafkaMember:
-    """A ClassicGroupMember of Kafka with its heartbeat timer."""
+    """A member as in Kafka's ClassicGroupMember, with its heartbeat timer."""
 
     member_id: str
     instance_id: str | None
@@ -43,7 +44,7 @@ class KafkaMember:
 
 
 class KafkaGroup:
-    """One group of Kafka, with the interface of `world.Muster`."""
+    """One classic group with Kafka's rules, and with the interface of `world.Muster`."""
 
     def __init__(self) -> None:
         self.state = EMPTY
@@ -59,7 +60,8 @@ class KafkaGroup:
     # -- interface
 
     def handle(self, call: Call, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Handles a request and returns the released replies."""
+        """Handles a request. Returns the replies that the request releases, each after its
+        ticket."""
         self.now_ms = now_ms
         match call:
             case JoinGroup():
@@ -73,16 +75,17 @@ class KafkaGroup:
         return self._taken()
 
     def connection_closed(self, connection: Hashable, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Does nothing: Kafka's coordinator does not see that a connection closes."""
+        """Does nothing, because Kafka's coordinator does not notice that a connection closes."""
         return ()
 
     def next_due_ms(self) -> int:
-        """Returns the time at which ``expire`` has work, or NEVER if no timer is armed."""
+        """Returns the time at which the next timer expires, or NEVER if no timer runs."""
         sessions = [each.session_due_ms for each in self.members.values()]
         return min([self.phase_due_ms, *self.pending.values(), *sessions])
 
     def expire(self, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Handles all expired timers and returns the released replies."""
+        """Handles all timers that have expired. Returns the replies that the timers release, each
+        after its ticket."""
         self.now_ms = now_ms
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]

@@ -1,4 +1,4 @@
-"""Scenarios of restarting and disconnected members."""
+"""Scenarios in which members of a group restart or lose their connections."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ LASTS_MS = 240_000
 
 
 def _crash_loop(process: Process, up_ms: int, down_ms: int, first_ms: int) -> None:
-    """Kills the process ``up_ms`` after each start, and starts the process again ``down_ms``
-    later."""
+    """Kills the process repeatedly, ``up_ms`` after each start, and starts it again ``down_ms``
+    after each kill."""
     world = process.world
 
     def die() -> None:
@@ -42,7 +42,7 @@ def crash_loop_of_one(world: World) -> None:
 
 
 def crash_loop_of_three(world: World) -> None:
-    """Three of five members are killed after each start."""
+    """Three of five members are killed repeatedly."""
     _healthy(world, 2)
     for number in range(3):
         process = world.process(f"b{number}")
@@ -77,7 +77,8 @@ def rolling_restart_of_20(world: World) -> None:
 
 
 def connections_are_cut(world: World) -> None:
-    """A proxy closes all connections of six members every 10 s; they reconnect within 3 s."""
+    """A proxy closes all connections of six members every 10 s. The members reconnect within 3
+    s."""
     made = _healthy(world, 6)
     for at_ms in range(10_000, LASTS_MS, 10_000):
         for process in made:
@@ -98,10 +99,11 @@ def slow_static_crash_loop(world: World) -> None:
 
 
 def long_back_offs(world: World) -> None:
-    """Connections are closed at random times, and clients reconnect only 10 s later.
+    """Connections are closed at random times, and clients reconnect 10 s later, so that requests
+    are parked when connections close.
 
     Some members are static, some members have no assigned member id, and one process crashes
-    repeatedly, so that requests are parked when connections close.
+    repeatedly.
     """
     made = _healthy(world, 2)
     made += [world.process("static", instance="s"), world.process("old", has_ids=False)]

@@ -1,7 +1,5 @@
-"""Restarting members own their partitions for at least as long as in a group of Kafka 4.3.1.
-
-docs/internals/simulations.md has the results.
-"""
+"""When members restart, live members own their partitions for at least as much time as in a group
+of Kafka 4.3.1. docs/internals/simulations.md has the results."""
 
 from __future__ import annotations
 
@@ -27,15 +25,15 @@ pytestmark = pytest.mark.proves("kafka 5")
 
 SEEDS = range(4)
 SLACK = 0.001
-"""The tolerated difference of the shares: a SyncGroup in state Stable renews the session some ms
-later than in Kafka 4.3.1."""
+"""The tolerated difference between Muster's and Kafka's share of time. A SyncGroup in state Stable
+renews the session some ms later than in Kafka."""
 
 Scenario = Callable[[World], None]
 
 
 def share(make: Callable[[], Coordinator], scenario: Scenario) -> tuple[float, int]:
-    """Returns the mean share of time in which live members own partitions, and the number of
-    UNKNOWN_MEMBER_ID errors."""
+    """Returns the share of time in which live members own partitions, as a mean over several runs,
+    and the number of UNKNOWN_MEMBER_ID errors."""
     shares, unknown = [], 0
     for seed in SEEDS:
         world = World(make(), seed)
@@ -46,7 +44,7 @@ def share(make: Callable[[], Coordinator], scenario: Scenario) -> tuple[float, i
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
-def test_living_members_own_partitions_at_least_as_long_as_in_kafka(scenario: Scenario) -> None:
+def test_live_members_own_partitions_at_least_as_long_as_in_kafka(scenario: Scenario) -> None:
     ours, unknown = share(Muster, scenario)
     kafkas, unknown_there = share(KafkaGroup, scenario)
     assert ours >= kafkas - SLACK
@@ -57,12 +55,12 @@ def test_group_becomes_stable_when_its_leader_crashes_in_the_join_phase() -> Non
     assert share(Muster, crash_loop_of_all)[0] > 1.5 * share(KafkaGroup, crash_loop_of_all)[0]
 
 
-def test_living_client_keeps_its_member_id_after_a_10_second_disconnect() -> None:
+def test_live_client_keeps_its_member_id_after_a_10_second_disconnect() -> None:
     assert share(Muster, long_back_offs)[1] == 0
 
 
 class _DroppedJoins(Muster):
-    """A faulty coordinator: when a connection closes, it drops the parked request and starts the
+    """A faulty coordinator. When a connection closes, it drops the parked request and starts the
     session of the member."""
 
     session_ms: int | None = None
@@ -87,17 +85,20 @@ class _DroppedJoins(Muster):
 
 
 class _ShortWait(_DroppedJoins):
-    """A faulty coordinator that waits for a shorter time than Kafka."""
+    """A faulty coordinator. When a connection closes, it drops the parked request and waits only 5
+    s for the member."""
 
     session_ms = 5_000
 
 
 @pytest.mark.planted("churn compared with Kafka's rule")
 @pytest.mark.parametrize("scenario", [crash_loop_of_one, crash_loop_of_three])
-def test_fault_that_drops_parked_joins_lowers_the_share_of_owned_time(scenario: Scenario) -> None:
+def test_planted_fault_that_drops_parked_joins_lowers_the_share_of_owned_time(
+    scenario: Scenario,
+) -> None:
     kafkas, _ = share(KafkaGroup, scenario)
     assert share(_DroppedJoins, scenario)[0] < kafkas - 0.05
 
 
-def test_fault_that_shortens_the_wait_loses_member_ids() -> None:
+def test_planted_fault_that_shortens_the_wait_for_members_loses_member_ids() -> None:
     assert share(_ShortWait, long_back_offs)[1] > 0

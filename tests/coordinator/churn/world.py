@@ -1,8 +1,8 @@
-"""A group in virtual time, with members that crash, restart, leave and lose connections.
+"""A group in virtual time, whose members crash, restart, leave and lose connections.
 
 A `Process` behaves like a librdkafka consumer: it sends a heartbeat every 3 s, rejoins as soon as a
 response reports a rebalance, uses eager assignment, and keeps its member id after a reconnect. The
-result is the share of time in which live processes own partitions.
+result of a run is the share of time in which live processes own partitions.
 """
 
 from __future__ import annotations
@@ -31,29 +31,28 @@ PARTITIONS = 60
 HEARTBEAT_MS = 3_000
 NETWORK_MS = 2
 POLL_MS = 100
-"""The time in ms within which a client notices that it must rejoin."""
+"""The time in ms after which a client notices that it must rejoin."""
 NEVER = 1 << 62
 Replies = Sequence[tuple[Any, Reply]]
 
 
 class Coordinator(Protocol):
-    """The coordinator of the group."""
+    """The interface of a coordinator for one group."""
 
     def handle(self, call: Call, now_ms: int) -> Replies:
-        """Handles a request and returns the released replies."""
+        """Handles a request. Returns the replies that the request releases."""
 
-    def connection_closed(self, connection: Hashable, now_ms: int) -> Replies:
-        """Handles a closed connection."""
+    def connection_closed(self, connection: Hashable, now_ms: int) -> Replies: ...
 
     def next_due_ms(self) -> int:
-        """Returns the time at which ``expire`` has work."""
+        """Returns the time at which ``expire`` must be called next."""
 
     def expire(self, now_ms: int) -> Replies:
-        """Handles all expired timers and returns the released replies."""
+        """Handles all timers that have expired. Returns the replies that the timers release."""
 
 
 class Muster:
-    """The shard of the group. Its records are replayed immediately, as in the broker."""
+    """Muster's shard of the group. Its records are replayed immediately, as in the broker."""
 
     def __init__(self) -> None:
         self.shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=0))
@@ -81,7 +80,7 @@ class Muster:
 
 
 class World:
-    """One group, its processes, and the virtual clock."""
+    """One group, the processes of its members, and the virtual clock."""
 
     def __init__(self, coordinator: Coordinator, seed: int) -> None:
         self.coordinator = coordinator
@@ -89,28 +88,28 @@ class World:
         self.now_ms = 0
         self.processes: list[Process] = []
         self.owned_ms = 0
-        """The time in ms in which a live process owned a partition, summed over all partitions."""
+        """The total time in ms in which live processes owned partitions, summed over the
+        partitions."""
         self.unknown = 0
         """The number of UNKNOWN_MEMBER_ID errors that live processes received."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
         self._waiting: dict[int, tuple[Process, int, Call]] = {}
-        """By ticket: the process, the connection and the call of each parked request."""
+        """Each parked request by its ticket: the process, the number of its connection, and the
+        call."""
         self._since_ms = 0
 
     def process(self, name: str, **settings: Any) -> Process:
-        """Returns a process that is not started yet."""
         made = Process(self, name, Random(f"{self.seed} {name}"), **settings)
         self.processes.append(made)
         return made
 
     def at(self, after_ms: float, do: Callable[[], None]) -> None:
-        """Calls ``do`` after ``after_ms`` of virtual time."""
         heappush(self._agenda, (self.now_ms + round(after_ms), next(self._numbers), do))
 
     def run(self, until_ms: int) -> float:
-        """Advances the time and returns the share of time in which live processes owned
-        partitions."""
+        """Advances the time to ``until_ms``. Returns the share of time in which live processes
+        owned partitions."""
         while True:
             due_ms = self.coordinator.next_due_ms()
             next_ms = min(self._agenda[0][0] if self._agenda else NEVER, due_ms)
@@ -133,7 +132,6 @@ class World:
         self.now_ms = to_ms
 
     def send(self, process: Process, make: Callable[[int], Call]) -> None:
-        """Delivers a request to the coordinator."""
         ticket = next(self._numbers)
         call = make(ticket)
         if not isinstance(call, LeaveGroup):
@@ -142,7 +140,6 @@ class World:
         self._deliver(self.coordinator.handle(call, self.now_ms))
 
     def closed(self, process: Process) -> None:
-        """Closes the connection of a process."""
         connection = process.name, process.connection
         process.connection += 1
         self._deliver(self.coordinator.connection_closed(connection, self.now_ms))
@@ -154,7 +151,7 @@ class World:
 
 
 class _Hears:
-    """A reply in transit. The reply is lost if the connection closes before it arrives."""
+    """Delivers a reply to a process. The reply is lost if the connection has closed before."""
 
     def __init__(self, process: Process, connection: int, call: Call, reply: Reply) -> None:
         self._process = process
@@ -168,7 +165,7 @@ class _Hears:
 
 
 class Process:
-    """A consumer with the behavior that the docstring of the module describes."""
+    """A consumer that behaves like a librdkafka consumer, as the module docstring describes."""
 
     def __init__(
         self,
@@ -179,8 +176,8 @@ class Process:
         session_ms: int = 10_000,
         has_ids: bool = True,
     ) -> None:
-        """``has_ids`` is True if the process uses JoinGroup v4 or later, so that the coordinator
-        assigns a member id before the join."""
+        """``has_ids`` means that the process uses JoinGroup version 4 or later, in which the
+        coordinator assigns a member id before the join."""
         self.world = world
         self.name = name
         self.chance = chance
@@ -196,12 +193,11 @@ class Process:
         self.owns: Sequence[int] = ()
         self._given: list[tuple[str, bytes]] = []
         self._again: Callable[[], None] | None = None
-        """A function that sends the unanswered request again after a reconnect."""
+        """Sends the unanswered request again. Called after a reconnect."""
 
     # -- events
 
     def start(self) -> None:
-        """Starts a new process without a member id."""
         self.lives = self.is_connected = True
         self.life += 1
         self.member_id, self.generation, self.owns = "", -1, ()
@@ -210,13 +206,11 @@ class Process:
         self._join()
 
     def kill(self) -> None:
-        """Kills the process."""
         if self.lives:
             self.lives, self.owns, self._again = False, (), None
             self.world.closed(self)
 
     def stop(self) -> None:
-        """Sends LeaveGroup and then ends the process."""
         if self.lives and self.member_id and self.instance is None:
             leaver = Leaver(self.member_id, None, None)
             self.world.send(self, lambda ticket: LeaveGroup(ticket, "g", [leaver]))
@@ -294,7 +288,6 @@ class Process:
         self.world.at(self.chance.uniform(0, POLL_MS), rejoin)
 
     def hear(self, call: Call, reply: Reply) -> None:
-        """Handles a reply that has arrived."""
         if isinstance(reply, JoinReply):
             self._again = None
             if reply.error_code == NONE:

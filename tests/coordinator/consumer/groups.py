@@ -1,5 +1,5 @@
-"""A shard with a consumer group, and its log, from which a second shard is loaded for
-comparison."""
+"""A shard with a consumer group and its log. Tests load a second shard from the log and compare the
+two."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def heartbeat_of(member_id: str, epoch: int) -> ConsumerHeartbeat:
-    """Returns a heartbeat that has only the member id and the epoch. All other fields mean
+    """Returns a heartbeat with only member id and epoch. Null in all other fields means
     "unchanged"."""
     return ConsumerHeartbeat(
         "ticket", GROUP, member_id, epoch, None, None, -1, None, None, None, None, "client",
@@ -44,7 +44,7 @@ def heartbeat_of(member_id: str, epoch: int) -> ConsumerHeartbeat:
 
 
 class Groups:
-    """A shard with its log and the current time."""
+    """A shard with consumer groups, its log, and the current time."""
 
     def __init__(self, interval_ms: int = 0, **settings: Any) -> None:
         consumer = settings.pop("consumer", ConsumerSettings())
@@ -65,7 +65,7 @@ class Groups:
         return Now(self.now_ms, WALL_MS + self.now_ms)
 
     def topics(self, **partitions: int) -> None:
-        """Creates topics or changes their numbers of partitions. The number -1 deletes a topic."""
+        """Creates topics, or changes their numbers of partitions. The number -1 deletes a topic."""
         for name, count in partitions.items():
             if count < 0:
                 self.image.remove(name)
@@ -74,7 +74,7 @@ class Groups:
             self.shard.topic_changed(name)
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Replays the records that a call returned, as the runtime does."""
+        """Replays the records of an outcome, as the runtime does."""
         self.written = []
         for run in outcome.records:
             self.log.append(run)
@@ -85,8 +85,7 @@ class Groups:
         return outcome
 
     def _check_epochs(self, run: ConsumerGroupRun) -> None:
-        """Checks that each record with a group epoch has a higher epoch than the previous
-        record."""
+        """Checks that each record with a group epoch increases the epoch."""
         for record in run.records:
             if isinstance(record, EpochRecord):
                 before = self._epochs.pop(run.group_id, 0)
@@ -95,10 +94,10 @@ class Groups:
                     self._epochs[run.group_id] = record.value.epoch
 
     def note(self, events: Sequence[Event]) -> None:
-        """Receives the events of each heartbeat. Subclasses override this method."""
+        """Receives the events of each heartbeat, for subclasses."""
 
     def send(self, member_id: str, epoch: int, **fields: Any) -> ConsumerHeartbeatReply:
-        """Sends one heartbeat. By default the heartbeat reports no change."""
+        """Sends one heartbeat, which by default reports no change."""
         fields["group_id"] = fields.pop("group", GROUP)
         call = heartbeat_of(member_id, epoch)
         outcome = self.take(self.shard.handle(replace(call, **fields), self.now))
@@ -114,7 +113,7 @@ class Groups:
         return self.send(member_id, 0, rebalance_timeout_ms=300_000, **fields)
 
     def pass_ms(self, passed_ms: int) -> None:
-        """Advances the time and stops at each deadline of the shard."""
+        """Advances the time, and runs the work that is due at each deadline of the shard."""
         until = self.now_ms + passed_ms
         while (due := self.shard.next_deadline()) is not None and due <= until:
             self.now_ms = max(self.now_ms, due)
@@ -128,24 +127,25 @@ class Groups:
         return self.shard.view.consumer_groups[GROUP]
 
     def kinds(self) -> str:
-        """Returns the types of the records that the last call wrote. T marks a tombstone."""
+        """Returns the types of the records that the last call wrote, as numbers. T marks a
+        tombstone."""
         return " ".join(
             _TYPES[type(each).__name__] + ("T" if each.value is None else "")
             for each in self.written
         )
 
     def check_loaded(self) -> None:
-        """Checks that a shard that is loaded from the log has the same groups."""
+        """Checks that a second shard, loaded from the log, has the same groups."""
         loaded = load(batches_of(self.log), self.config, self.now)
         assert hard_state(loaded) == hard_state(self.shard)
 
 
 Batch = tuple[int, int, bytes]
-"""The base offset, the number of records, and the records section of a batch."""
+"""A batch: its base offset, its number of records, and the bytes of its records."""
 
 
 def batches_of(log: Sequence[Run | OwnBatch]) -> list[Batch]:
-    """Returns the stored batches of a log, one batch for each run."""
+    """Returns the batches of a log. Each run is one batch."""
     batches, offset = [], 0
     for run in log:
         assert not isinstance(run, TransactionalRun | MarkerRun)
@@ -157,7 +157,6 @@ def batches_of(log: Sequence[Run | OwnBatch]) -> list[Batch]:
 def load(
     batches: Sequence[Batch], config: GroupConfig, now: Now, topics: TopicsImage | None = None
 ) -> GroupShard:
-    """Returns a shard that is loaded from these batches."""
     shard = GroupShard(config, topics)
     for base_offset, count, section in batches:
         for offset, run in runs_of_section(section, base_offset, count, None, now.wall_ms):
@@ -167,14 +166,15 @@ def load(
 
 
 def hard_state(shard: GroupShard) -> dict[str, object]:
-    """Returns the stored state of all consumer groups, and the ids of all other groups."""
+    """Returns, for each consumer group, the part of its state that the log stores, and also the ids
+    of all classic groups."""
     consumers = {name: facts(group) for name, group in shard.view.consumer_groups.items()}
     classic = {name for name, each in shard.view.groups.items() if each.type == "classic"}
     return {"classic": sorted(classic), **consumers}
 
 
 def facts(group: ConsumerGroup) -> dict[str, object]:
-    """Returns the stored state of a group."""
+    """Returns the part of a consumer group's state that the log stores."""
     return {
         "epoch": group.epoch,
         "target_epoch": group.target_epoch,

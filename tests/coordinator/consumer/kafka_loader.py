@@ -1,9 +1,5 @@
-"""A reference that replays the records of groups like Kafka 4.3.1, with all checks of the record
-order.
-
-The source is ``GroupMetadataManager.replay`` of Kafka 4.3.1. Kafka refuses some orders that Muster
-accepts.
-"""
+"""A reference that loads the records of groups with all checks of Kafka 4.3.1
+(``GroupMetadataManager.replay``). Kafka refuses some orders of records that Muster accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ LEAVE_EPOCH = -1
 
 
 class CanNotLoad(Exception):
-    """Kafka throws an IllegalStateException and does not load the partition."""
+    """Raised where Kafka throws an IllegalStateException and does not load the partition."""
 
 
 class _Group:
@@ -34,14 +30,15 @@ class _Group:
 
 
 class KafkaLoader:
-    """The groups of a partition. Groups that have only offsets are not included."""
+    """The groups of one partition of the offsets topic, as Kafka loads them. Groups with only
+    offsets are ignored."""
 
     def __init__(self) -> None:
         self.classic: set[str] = set()
         self.consumers: dict[str, _Group] = {}
 
     def replay(self, run: object) -> None:
-        """Replays one run. Raises CanNotLoad if Kafka refuses the order of the records."""
+        """Replays one run. Raises `CanNotLoad` if Kafka refuses the order of its records."""
         if isinstance(run, GroupRun):
             self.consumers.pop(run.group_id, None)
             self.classic.discard(run.group_id)

@@ -11,17 +11,17 @@ from tests.coordinator.consumer.test_random_groups import World
 
 
 class Lives(World):
-    """A `World` whose group may be removed. Only its log is complete, because its shard has no
-    classic groups."""
+    """Random changes of one group that may also be removed, or be replaced by a classic group. Only
+    the log has the complete group."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.actions += [(0.06, self.end), (0.1, self.commit)]
         self.classic = False
-        """True if the last record of the group is a record of a classic group."""
+        """True if the last group record in the log is that of a classic group."""
 
     def end(self) -> None:
-        """Lets all members leave. A new group with the same id may follow."""
+        """Removes all members and the group. Sometimes writes a classic group with the same id."""
         if self.groups_static():
             return  # a member that is away keeps its place until its session expires
         for client in list(self.clients.values()):
@@ -48,4 +48,4 @@ class Lives(World):
         super().join()
 
     def check(self) -> None:
-        """Does nothing, because the tests check the groups that a load restores from the log."""
+        """Does nothing. The tests check the groups that are loaded from the log."""

@@ -1,4 +1,4 @@
-"""Muster and Kafka load the same groups from the compacted log of random consumer groups."""
+"""Muster and Kafka load the same consumer groups from a compacted log of random groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLEANINGS = 3
 
 
 def load(log: PartitionLog) -> tuple[GroupShard, KafkaLoader]:
-    """Returns the shard that Muster loads and the groups that Kafka loads."""
+    """Loads the log into a shard of Muster and into the reference for Kafka. Returns both."""
     shard, kafka = GroupShard(GroupConfig()), KafkaLoader()
     for data, header in log.scan():
         section = section_of(data, header)
@@ -57,7 +57,7 @@ def append(log: PartitionLog, run: Run | OwnBatch, now_ms: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_loaded_groups_are_the_same_when_the_log_was_compacted(seed: int) -> None:
+def test_loaded_consumer_groups_are_the_same_when_the_log_was_compacted(seed: int) -> None:
     lives, chance = Lives(seed), random.Random(seed)
     for _ in range(120):
         lives.step()
@@ -108,7 +108,9 @@ def test_cleaning_of_a_random_group_log_removes_records_and_tombstones() -> None
 
 
 @pytest.mark.parametrize("records", [(1, 0), (-1, 0)])
-def test_loader_of_kafka_refuses_tombstones_in_another_order(records: tuple[int, int]) -> None:
+def test_kafka_loader_refuses_group_tombstones_in_another_order_than_musters(
+    records: tuple[int, int],
+) -> None:
     group = ConsumerGroup(GROUP)
     group.fold(MemberRecord("m", MemberMetadata()))
     run = tombstones(group)

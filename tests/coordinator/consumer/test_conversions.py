@@ -1,4 +1,5 @@
-"""Online migration between classic and consumer groups has the results of a running Kafka 4.3.1."""
+"""Online migration between classic and consumer groups has the results that a running Kafka 4.3.1
+returned."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
 
 class Mixed(Groups):
-    """A group with classic members, and the requests of classic members."""
+    """A consumer group with classic members, and methods for the requests of classic members."""
 
     def __init__(self, policy: str = BIDIRECTIONAL, **settings: Any) -> None:
         super().__init__(initial_rebalance_delay_ms=0, consumer_migration_policy=policy, **settings)
@@ -97,15 +98,15 @@ class Mixed(Groups):
         return code
 
     def replies_at_the_upgrade(self) -> list[tuple[str, int]]:
-        """Returns the ticket and error code of each reply that is sent when a consumer member
-        joins."""
+        """Lets a consumer member join. Returns ticket and error code of each reply that this
+        upgrade sends."""
         call = ConsumerHeartbeat(
             "c", GROUP, "a", 0, None, None, REBALANCE_MS, ["t"], None, None, {}, "c", "/h"
         )
         return [(ticket, reply.error_code) for ticket, reply in self.handle(call).replies]
 
     def one_classic_member(self, **more: Any) -> str:
-        """Creates a stable classic group whose only member owns t-0 and t-1. Returns the member
+        """Creates a stable classic group with one member that owns t-0 and t-1. Returns its member
         id."""
         reply = self.ask(self.joins("", **more))
         assert reply.error_code == NONE
@@ -128,7 +129,7 @@ def test_consumer_member_upgrades_a_classic_group_in_one_batch() -> None:
     groups.check_loaded()
 
 
-def test_classic_member_commits_with_generations_in_any_version() -> None:
+def test_classic_member_commits_with_its_generation_in_any_request_version() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -161,7 +162,7 @@ def test_classic_member_revokes_partitions_when_it_rejoins() -> None:
     groups.check_loaded()
 
 
-def test_parked_join_gets_one_response_when_the_group_is_upgraded() -> None:
+def test_parked_join_group_gets_one_response_when_the_group_is_upgraded() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     assert groups.handle(groups.joins("", ticket="parked", fresh_id="two")).replies == []
@@ -170,7 +171,7 @@ def test_parked_join_gets_one_response_when_the_group_is_upgraded() -> None:
     assert classic in groups.group.members
 
 
-def test_parked_sync_gets_its_response_when_the_group_is_upgraded() -> None:
+def test_parked_sync_group_gets_its_response_when_the_group_is_upgraded() -> None:
     groups = Mixed()
     first = groups.ask(groups.joins("", ticket="1", fresh_id="one"))
     groups.ask(groups.syncs(first.member_id, 1, encode_assignment({"t": [0, 1]})))
@@ -194,7 +195,9 @@ def test_upgrade_is_refused_when_the_migration_policy_forbids_upgrades(policy: s
 @pytest.mark.parametrize(
     ("assignor", "error"), [("cooperative-sticky", NONE), ("mine", GROUP_ID_NOT_FOUND)]
 )
-def test_user_data_of_a_custom_assignor_prevents_the_upgrade(assignor: str, error: int) -> None:
+def test_upgrade_is_refused_when_the_assignment_has_user_data_of_a_custom_assignor(
+    assignor: str, error: int
+) -> None:
     groups = Mixed()
     protocols = [(assignor, encode_subscription(["t"]))]
     reply = groups.ask(groups.joins("", protocols=protocols))
@@ -221,7 +224,7 @@ def test_static_classic_member_is_replaced_immediately() -> None:
 
 
 @pytest.mark.parametrize("policy", [BIDIRECTIONAL, DOWNGRADE])
-def test_group_is_classic_again_when_the_last_consumer_member_leaves(policy: str) -> None:
+def test_group_is_downgraded_when_its_last_consumer_member_leaves(policy: str) -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -239,7 +242,7 @@ def test_group_is_classic_again_when_the_last_consumer_member_leaves(policy: str
     groups.check_loaded()
 
 
-def test_downgraded_group_rebalances_when_it_is_loaded_before_its_members_rejoined() -> None:
+def test_downgraded_group_rebalances_when_loaded_before_its_members_rejoined() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -256,8 +259,8 @@ def test_downgraded_group_rebalances_when_it_is_loaded_before_its_members_rejoin
 
 
 def mixed_and_stable(**of_consumer: Any) -> tuple[Mixed, str]:
-    """Returns a stable group of a classic member and the consumer member "a"; each has one
-    partition."""
+    """Returns a stable group with a classic member and the consumer member "a", and the id of the
+    classic member. Each member owns one partition."""
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a", **of_consumer)
@@ -269,7 +272,7 @@ def mixed_and_stable(**of_consumer: Any) -> tuple[Mixed, str]:
 
 
 @pytest.mark.parametrize("is_away", [False, True])
-def test_group_is_classic_at_once_when_a_join_replaces_its_last_consumer_member(
+def test_group_is_downgraded_when_a_classic_join_replaces_its_last_consumer_member(
     is_away: bool,
 ) -> None:
     groups, classic = mixed_and_stable(instance_id="i")
@@ -290,7 +293,7 @@ def test_group_is_classic_at_once_when_a_join_replaces_its_last_consumer_member(
 
 
 @pytest.mark.parametrize("instance_id", ["i", None])
-def test_group_is_classic_when_its_last_consumer_member_sends_a_join(
+def test_group_is_downgraded_when_its_last_consumer_member_sends_join_group(
     instance_id: str | None,
 ) -> None:
     groups, classic = mixed_and_stable(instance_id=instance_id)
@@ -309,9 +312,7 @@ def test_downgraded_group_rebalances_when_the_join_changes_the_subscription() ->
     assert [reply.generation_id for _, reply in outcome.replies] == [3, 3]
 
 
-def test_downgraded_group_rebalances_when_a_member_owns_what_the_joined_member_should_have() -> (
-    None
-):
+def test_downgraded_group_rebalances_when_a_target_partition_has_another_owner() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a", instance_id="i")
@@ -322,7 +323,7 @@ def test_downgraded_group_rebalances_when_a_member_owns_what_the_joined_member_s
     assert groups.beats(classic, 2) == REBALANCE_IN_PROGRESS
 
 
-def test_group_stays_a_consumer_group_when_a_join_replaces_one_of_two_consumer_members() -> None:
+def test_group_is_not_downgraded_when_a_join_replaces_one_of_two_consumer_members() -> None:
     groups, classic = mixed_and_stable(instance_id="i")
     groups.join("b")
     joined = groups.ask(groups.joins("", group_instance_id="i"))
@@ -330,7 +331,7 @@ def test_group_stays_a_consumer_group_when_a_join_replaces_one_of_two_consumer_m
     assert groups.group.members.keys() == {classic, "b", joined.member_id}
 
 
-def test_group_is_not_downgraded_when_its_classic_record_would_not_fit_in_a_batch() -> None:
+def test_group_is_not_downgraded_when_its_classic_record_does_not_fit_a_batch() -> None:
     groups, classic = mixed_and_stable()
     config = groups.config
     for max_record_bytes in range(400, 100, -20):
@@ -345,7 +346,7 @@ def test_group_is_not_downgraded_when_its_classic_record_would_not_fit_in_a_batc
     assert groups.beats(classic, 2) == NONE
 
 
-def test_member_keeps_what_it_did_not_give_up_when_a_downgraded_group_is_upgraded() -> None:
+def test_member_keeps_unrevoked_partitions_when_a_downgraded_group_is_upgraded() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     assert groups.join("a").assignment == {}  # its target is t-1, which the classic member owns
@@ -366,13 +367,13 @@ def test_group_is_not_downgraded_when_the_policy_forbids_downgrades(policy: str)
     assert classic in groups.group.members
 
 
-def test_join_of_a_classic_member_is_refused_when_policy_is_disabled() -> None:
+def test_classic_join_is_refused_when_the_migration_policy_is_disabled() -> None:
     groups = Mixed(DISABLED)
     groups.join("a")
     assert groups.ask(groups.joins("")).error_code == INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_join_without_a_member_id_is_answered_with_a_new_member_id() -> None:
+def test_classic_join_without_a_member_id_is_answered_with_a_new_member_id() -> None:
     groups = Mixed()
     groups.join("a")
     reply = groups.ask(groups.joins("", member_id_required=True))
@@ -380,20 +381,20 @@ def test_join_without_a_member_id_is_answered_with_a_new_member_id() -> None:
     assert groups.ask(groups.joins("fresh", member_id_required=True)).error_code == NONE
 
 
-def test_join_of_another_protocol_type_is_refused_and_gets_no_member_id() -> None:
+def test_classic_join_of_another_protocol_type_is_refused_and_gets_no_member_id() -> None:
     groups = Mixed()
     groups.join("a")
     reply = groups.ask(groups.joins("x", protocol_type="connect"))
     assert (reply.error_code, reply.member_id) == (INCONSISTENT_GROUP_PROTOCOL, "")
 
 
-def test_join_of_a_full_group_is_refused() -> None:
+def test_classic_join_into_a_full_consumer_group_is_refused() -> None:
     groups = Mixed(consumer_max_size=1)
     groups.join("a")
     assert groups.ask(groups.joins("")).error_code == GROUP_MAX_SIZE_REACHED
 
 
-def test_join_with_the_instance_id_of_another_member_is_fenced() -> None:
+def test_classic_join_with_the_instance_id_of_another_member_is_fenced() -> None:
     groups = Mixed()
     groups.join("a", instance_id="i")
     assert groups.ask(groups.joins("x", group_instance_id="i")).error_code == FENCED_INSTANCE_ID
@@ -407,7 +408,7 @@ def test_classic_requests_of_a_consumer_member_are_refused() -> None:
     assert groups.ask(groups.syncs("a", 2)).error_code == UNKNOWN_MEMBER_ID
 
 
-def test_sync_of_another_generation_or_protocol_is_refused() -> None:
+def test_sync_group_with_another_generation_or_protocol_is_refused() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -457,7 +458,7 @@ def test_leave_group_with_only_an_instance_id_removes_a_consumer_member() -> Non
     assert list(groups.group.members) == ["b"]
 
 
-def test_members_that_leave_in_one_request_raise_the_epoch_once() -> None:
+def test_members_that_leave_in_one_request_raise_the_group_epoch_once() -> None:
     groups = Mixed()
     for name in ("a", "b", "c"):
         groups.join(name)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat has the same results as in a running Kafka 4.3.1."""
+"""ConsumerGroupHeartbeat has the results that a running Kafka 4.3.1 returned."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_rejoin_with_epoch_0_returns_the_assignment_and_keeps_the_epoch() -> Non
     assert groups.written == []
 
 
-def test_previous_epoch_is_accepted_only_with_a_part_of_the_assignment() -> None:
+def test_previous_member_epoch_is_accepted_if_member_owns_only_assigned_partitions() -> None:
     groups = Groups()
     groups.join("a")
     groups.join("b")
@@ -139,7 +139,7 @@ def test_session_expiry_removes_the_member_and_its_partitions_move() -> None:
     groups.check_loaded()
 
 
-def test_members_whose_sessions_expire_together_raise_the_epoch_one_by_one() -> None:
+def test_group_epoch_rises_for_each_of_several_members_that_expire_together() -> None:
     groups = Groups()
     groups.join("a")
     groups.join("b")
@@ -177,7 +177,7 @@ def test_member_that_leaves_is_removed_immediately() -> None:
     groups.check_loaded()
 
 
-def test_join_without_a_subscription_writes_only_records_of_the_member() -> None:
+def test_join_without_a_subscription_writes_only_the_records_of_the_member() -> None:
     groups = Groups()
     reply = groups.send("a", 0, subscribed_topics=(), owned={}, rebalance_timeout_ms=1)
     assert (reply.member_epoch, reply.assignment) == (1, {})
@@ -203,7 +203,7 @@ def test_topic_with_added_partitions_is_assigned_again() -> None:
     assert groups.written == []
 
 
-def test_unsubscribed_topic_is_revoked_before_a_new_target_exists() -> None:
+def test_unsubscribed_topic_is_revoked_before_a_new_target_is_computed() -> None:
     groups = Groups(interval_ms=60_000)
     groups.topics(u=1)
     groups.join("a", "t", "u")
@@ -267,21 +267,21 @@ def test_heartbeat_of_an_unknown_member_is_refused(epoch: int) -> None:
     assert groups.send("b", epoch).error_code == UNKNOWN_MEMBER_ID
 
 
-def test_full_group_refuses_only_new_members() -> None:
+def test_full_consumer_group_refuses_only_new_members() -> None:
     groups = Groups(consumer_max_size=1)
     groups.join("a")
     assert groups.join("b").error_code == GROUP_MAX_SIZE_REACHED
     assert groups.join("a").error_code == 0
 
 
-def test_bad_regex_creates_neither_group_nor_member() -> None:
+def test_invalid_regex_creates_neither_group_nor_member() -> None:
     groups = Groups()
     reply = groups.join("a", subscribed_regex="(", regex_error="missing )")
     assert (reply.error_code, reply.error_message) == (INVALID_REGULAR_EXPRESSION, "missing )")
     assert groups.shard.view.consumer_groups == {}
 
 
-def test_heartbeat_is_refused_when_its_target_does_not_fit_a_batch() -> None:
+def test_heartbeat_is_refused_when_its_target_assignment_does_not_fit_a_batch() -> None:
     groups = Groups(max_record_bytes=300)
     groups.topics(t=1_000)
     assert groups.join("a").error_code == GROUP_MAX_SIZE_REACHED

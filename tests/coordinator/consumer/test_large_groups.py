@@ -1,4 +1,4 @@
-"""The work for a large group must not grow with the square of its members or topics."""
+"""The work for a large consumer group does not grow with the square of its members or topics."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from tests.instructions import instructions
 
 
 def stable(members: int) -> Groups:
-    """Returns a stable group of consumer members, each with one partition, that was written without
-    their heartbeats."""
+    """Returns a stable group whose members each own one partition. The records are written
+    directly, without heartbeats."""
     groups = Groups(interval_ms=1_000)
     groups.topics(t=members)
     names = [f"m{number:04}" for number in range(members)]
@@ -77,7 +77,9 @@ def joins_while_the_target_is_kept(groups: Groups) -> None:
 @pytest.mark.parametrize(
     "work", [leaves_by_heartbeat, loses_its_session, heartbeats, joins_while_the_target_is_kept]
 )
-def test_work_for_one_member_does_not_grow_with_the_group(work: Callable[[Groups], None]) -> None:
+def test_work_for_one_member_does_not_grow_with_the_size_of_the_group(
+    work: Callable[[Groups], None],
+) -> None:
     small, large = stable(150), stable(600)  # an event names at most 100 members
     few = instructions(lambda: work(small))
     assert instructions(lambda: work(large)) < few * 1.1
@@ -104,7 +106,9 @@ def test_view_of_one_member_does_not_create_the_views_of_other_members(
     assert len(made) == 1
 
 
-def test_hash_of_a_topic_is_computed_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_hash_of_a_topic_is_computed_once_until_the_topic_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hashed = []
     real = topics_image._hash
 
@@ -129,7 +133,7 @@ def leaves(*names: str) -> LeaveGroup:
     return LeaveGroup("l", GROUP, [Leaver(name, None, None) for name in names])
 
 
-def test_leave_of_many_members_is_done_in_pieces() -> None:
+def test_leave_group_with_many_members_is_handled_in_pieces() -> None:
     groups = stable(500)
     names = list(groups.group.members)
     outcome = groups.take(groups.shard.handle(leaves(*names[:450], names[0]), groups.now))
@@ -147,14 +151,16 @@ def test_leave_of_many_members_is_done_in_pieces() -> None:
     assert groups.shard.next_deadline() != 0
 
 
-def test_leave_of_many_members_is_answered_when_the_shard_is_unloaded() -> None:
+def test_leave_group_with_many_members_is_answered_when_the_shard_is_unloaded() -> None:
     groups = stable(LEAVERS_PER_PIECE + 1)
     groups.take(groups.shard.handle(leaves(*groups.group.members), groups.now))
     outcome = groups.shard.unload(NOT_COORDINATOR)
     assert outcome.replies == [("l", LeaveReply(NOT_COORDINATOR))]
 
 
-def test_join_reads_all_members_only_for_a_new_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_join_reads_all_members_only_when_it_computes_a_new_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reads = []
     real = Changes.members
 
@@ -170,7 +176,7 @@ def test_join_reads_all_members_only_for_a_new_target(monkeypatch: pytest.Monkey
     assert reads == [2, 2], "the first target, and the event that its only member is stable"
 
 
-def test_event_of_a_new_epoch_names_at_most_100_awaited_members() -> None:
+def test_event_about_a_new_group_epoch_names_at_most_100_awaited_members() -> None:
     bumped: list[EpochBumped] = []
 
     class Noted(Groups):
@@ -187,7 +193,7 @@ def test_event_of_a_new_epoch_names_at_most_100_awaited_members() -> None:
     assert bumped[-1].awaited[:2] == ("m000", "m002")
 
 
-def test_members_that_are_behind_are_found_once_for_each_target(
+def test_members_that_have_not_reached_a_target_are_searched_once_per_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     groups = Groups(interval_ms=1000)

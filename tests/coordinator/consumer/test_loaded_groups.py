@@ -1,4 +1,4 @@
-"""Records of consumer groups in a log, and the groups that a load restores from the records."""
+"""Records of consumer groups in a log, and the groups that are loaded from these records."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def of_group(*records: ConsumerRecord) -> ConsumerGroupRun:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_loaded_group_does_not_depend_on_the_division_into_batches(seed: int) -> None:
+def test_loaded_consumer_group_does_not_depend_on_the_division_into_batches(seed: int) -> None:
     world = World(seed)
     for _ in range(60):
         world.step()
@@ -112,7 +112,8 @@ def test_adjacent_records_of_a_group_are_decoded_as_one_run() -> None:
 
 
 def test_records_with_different_timestamps_are_decoded() -> None:
-    """Compressed batches have such records, and so do batches of which a load skips a record."""
+    """Records have their own timestamps in compressed batches, and in batches of which the load
+    skips a record."""
     [(_, _, section)] = batches_of([of_group(EpochRecord(GroupEpoch(2)))])
     key = b"\0\3\0\1" + GROUP.encode()
     assert key in section
@@ -122,14 +123,14 @@ def test_records_with_different_timestamps_are_decoded() -> None:
     assert run == ConsumerGroupRun(GROUP, [EpochRecord(GroupEpoch(2))], WALL_MS)
 
 
-def test_record_of_a_later_version_is_refused_with_its_offset() -> None:
+def test_group_record_of_a_later_version_is_refused_with_its_offset() -> None:
     record = Record(9, 0, b"\0\3\0\1g", b"\0\1\0\0\0\7\0")
     with pytest.raises(CorruptRecord, match=r"offset 9 .*version 1 of ConsumerGroupMetadataValue"):
         list(runs_of_records([record]))
 
 
 @given(st.sampled_from([3, 4, 5, 6, 7, 8, 16]), st.binary(max_size=60), st.binary(max_size=60))
-def test_invalid_bytes_raise_corrupt_record_or_are_decoded(
+def test_invalid_bytes_in_a_group_record_raise_corrupt_record_or_are_decoded(
     kind: int, key: bytes, value: bytes
 ) -> None:
     record = Record(9, 0, kind.to_bytes(2, "big") + b"\0\1g" + key, b"\0\0" + value)
@@ -181,7 +182,7 @@ def test_tombstones_of_a_group_that_does_not_exist_are_ignored(
     assert list(shard.view.groups) == [GROUP]
 
 
-def test_loaded_group_does_not_depend_on_the_order_of_its_parts() -> None:
+def test_loaded_consumer_group_does_not_depend_on_the_order_of_its_records() -> None:
     parts: list[ConsumerRecord] = [
         EpochRecord(GroupEpoch(7, 9)),
         MemberRecord("m", SUBSCRIBED),
@@ -207,8 +208,7 @@ def test_loaded_consumer_group_replaces_a_simple_group() -> None:
 
 
 def test_newest_record_of_a_group_id_determines_the_group_type() -> None:
-    """The result does not need the tombstone that Muster and Kafka write between the two group
-    types."""
+    """A load does not depend on the tombstone that Muster and Kafka write when the type changes."""
     consumer = of_group(EpochRecord(GroupEpoch(2)))
     shard = loaded(COMMIT, CLASSIC, consumer)
     assert [each.type for each in shard.view.groups.values()] == ["consumer"]
@@ -245,7 +245,7 @@ def test_sessions_and_rebalance_timeouts_restart_after_a_load() -> None:
     assert not groups.group.members
 
 
-def test_load_restores_the_time_of_the_last_epoch() -> None:
+def test_load_restores_the_time_of_the_last_group_epoch() -> None:
     groups = Groups()
     groups.join("a")
     groups.pass_ms(10_000)
@@ -266,7 +266,7 @@ def test_commit_without_member_is_refused_when_a_loaded_group_has_members() -> N
 
 
 def test_long_batch_is_decoded_in_steps() -> None:
-    """A load may pause between two runs of a batch (law 9)."""
+    """The broker can serve other requests between two steps."""
     count = 3 * CONSUMER_RECORDS_PER_RUN + 1
     run = of_group(*[TargetRecord(f"m{i}", {T: (i,)}) for i in range(count)])
     steps = iter_runs_of_section(run_records(run, 0), 0, count)

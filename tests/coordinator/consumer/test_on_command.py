@@ -1,4 +1,4 @@
-"""Tests of the commands of test mode for consumer groups."""
+"""The commands of test mode for consumer groups: rebalance, expire and fence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.coordinator.consumer.groups import GROUP, Groups, T
 
 
 def do(groups: Groups, work: Callable[..., object], **fields: Any) -> list[object]:
-    """Runs a command and returns its events."""
     run: Callable[[Step], object] = partial(work, group_id=GROUP, **fields)
     return list(groups.take(groups.shard.do(run, groups.now)).events)
 
@@ -58,7 +57,9 @@ def test_member_fenced_by_a_command_gets_fenced_instance_id() -> None:
 
 
 @pytest.mark.parametrize("is_released", [False, True])
-def test_member_created_by_the_fence_is_removed_when_its_session_expires(is_released: bool) -> None:
+def test_member_created_by_the_fence_command_is_removed_at_session_expiry(
+    is_released: bool,
+) -> None:
     groups = Groups()
     groups.join("a", instance_id="i")
     do(groups, on_command.fence, instance_id="i", fresh_id="x")

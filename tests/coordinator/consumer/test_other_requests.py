@@ -1,4 +1,5 @@
-"""Commits, fetches, descriptions, deletions and classic joins that a consumer group receives."""
+"""Requests of other APIs that a consumer group receives: commits, fetches, descriptions, deletions
+and classic joins."""
 
 from __future__ import annotations
 
@@ -53,8 +54,8 @@ def commit(groups: Groups, member_id: str, epoch: int, *partitions: int, **field
 
 @pytest.fixture
 def moved() -> Groups:
-    """Returns a group in which member a owns partition 0 since epoch 2 and is at epoch 4, and
-    member b owns partition 1 since epoch 3."""
+    """Returns a group with two members. Member a is at epoch 4 and has owned partition 0 since
+    epoch 2. Member b has owned partition 1 since epoch 3."""
     groups = Groups()
     groups.join("a")
     groups.join("b")
@@ -66,12 +67,14 @@ def moved() -> Groups:
     return groups
 
 
-def test_commit_with_the_current_epoch_is_accepted(moved: Groups) -> None:
+def test_commit_with_the_current_member_epoch_is_accepted(moved: Groups) -> None:
     assert commit(moved, "a", 4, 0, 1) == NONE
     assert commit(moved, "a", 5, 0) == STALE_MEMBER_EPOCH
 
 
-def test_commit_with_an_older_epoch_needs_partitions_owned_since_then(moved: Groups) -> None:
+def test_commit_with_an_older_epoch_is_accepted_for_partitions_owned_in_that_epoch(
+    moved: Groups,
+) -> None:
     assert commit(moved, "a", 3, 0) == NONE
     assert commit(moved, "a", 2, 0) == NONE
     assert commit(moved, "a", 1, 0) == STALE_MEMBER_EPOCH
@@ -99,7 +102,7 @@ def test_commit_with_an_old_request_version_is_refused(moved: Groups) -> None:
     assert commit(moved, "a", 4, 0, knows_member_epochs=False) == UNSUPPORTED_VERSION
 
 
-def test_commit_does_not_renew_the_session() -> None:
+def test_commit_does_not_renew_the_session_of_the_member() -> None:
     groups = Groups()
     groups.join("a")
     groups.pass_ms(40_000)
@@ -108,7 +111,7 @@ def test_commit_does_not_renew_the_session() -> None:
     assert commit(groups, "a", 2, 0) == UNKNOWN_MEMBER_ID
 
 
-def test_transactional_commit_has_the_codes_of_classic_groups(moved: Groups) -> None:
+def test_transactional_commit_gets_the_same_error_codes_as_in_classic_groups(moved: Groups) -> None:
     call = TxnOffsetCommit("ticket", GROUP, 1, 0, 4, "a", None, offsets(0))
     assert ask(moved, call).errors == NONE
     assert ask(moved, replace(call, generation_id=1)).errors == ILLEGAL_GENERATION
@@ -127,7 +130,7 @@ def test_offset_fetch_with_a_member_id_needs_the_current_member_epoch(moved: Gro
     assert ask(moved, replace(call, member_id="")).error_code == UNKNOWN_MEMBER_ID
 
 
-def test_description_of_a_group_has_the_partitions_of_each_member() -> None:
+def test_description_of_a_consumer_group_has_the_partitions_of_each_member() -> None:
     groups = Groups()
     groups.join("a", instance_id="i", rack_id="r")
     groups.join("b")
@@ -141,7 +144,7 @@ def test_description_of_a_group_has_the_partitions_of_each_member() -> None:
     assert (a.target, b.assignment, b.target) == ({T: (0,)}, {}, {T: (1,)})
 
 
-def test_groups_of_other_types_are_not_described() -> None:
+def test_consumer_group_describe_refuses_groups_of_other_types() -> None:
     groups = Groups()
     reply = ask(groups, ConsumerGroupDescribe("ticket", "x"))
     assert (reply.error_code, reply.error_message) == (GROUP_ID_NOT_FOUND, "Group x not found.")
@@ -164,7 +167,7 @@ def test_describe_groups_returns_state_dead_for_a_consumer_group(moved: Groups) 
         (set(), {"share"}, False),
     ],
 )
-def test_group_is_listed_by_state_and_type(
+def test_consumer_group_is_listed_by_state_and_type(
     moved: Groups, states: set[str], types: set[str], listed: bool
 ) -> None:
     reply = ask(moved, ListGroups("ticket", frozenset(states), frozenset(types)))
@@ -172,11 +175,11 @@ def test_group_is_listed_by_state_and_type(
     assert [group.group_type for group in reply.groups] == ["consumer"] * listed
 
 
-def test_group_with_members_is_not_deleted(moved: Groups) -> None:
+def test_consumer_group_with_members_is_not_deleted(moved: Groups) -> None:
     assert ask(moved, DeleteGroup("ticket", GROUP)) == NON_EMPTY_GROUP
 
 
-def test_deleted_group_leaves_tombstones_in_the_order_of_kafkas_loader(moved: Groups) -> None:
+def test_deleted_group_has_tombstones_in_the_order_that_kafka_can_load(moved: Groups) -> None:
     commit(moved, "a", 4, 0)
     moved.send("a", -1)
     moved.send("b", -1)

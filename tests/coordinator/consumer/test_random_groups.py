@@ -1,7 +1,7 @@
-"""Consumer groups with random clients and topics, lost responses and pauses.
+"""Consumer groups with random clients, topics, lost responses and pauses.
 
-After each step each partition has at most one owner, and a shard that is loaded from the log has
-the same group. At the end the clients send only heartbeats, and every group becomes stable.
+After each step, each partition has at most one owner, and a shard that is loaded from the log has
+the same group. At the end, the clients only send heartbeats, and every group becomes stable.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Owned = dict[bytes, set[int]]
 
 
 class Client:
-    """A consumer that follows KIP-848: it revokes partitions first, and sends a full heartbeat
-    after a lost response."""
+    """A consumer that follows KIP-848. It revokes partitions before it gets new ones, and sends a
+    full heartbeat after a lost response."""
 
     def __init__(self, member_id: str, instance_id: str | None, names: tuple[str, ...]) -> None:
         self.member_id = member_id
@@ -35,7 +35,7 @@ class Client:
         self.says_all = True
 
     def holds(self) -> set[tuple[bytes, int]]:
-        """Returns the partitions from which this process may read."""
+        """Returns the partitions that this process may read."""
         return {
             (topic, number)
             for side in (self.owned, self.revoking)
@@ -44,7 +44,7 @@ class Client:
         }
 
     def send(self, groups: Groups, lost: bool) -> None:
-        """Sends one heartbeat. If the response is lost, the next heartbeat is a full heartbeat."""
+        """Sends one heartbeat. After a lost response, the next heartbeat is a full heartbeat."""
         joins = self.epoch == 0
         owned: Mapping[bytes, Sequence[int]] | None = None
         if joins:
@@ -86,14 +86,13 @@ class Client:
         self.owned = assigned
 
     def revoke(self) -> None:
-        """Completes the revocation in the application. The next heartbeat confirms the
-        revocation."""
+        """Completes the revocation in the client. The next heartbeat confirms it."""
         if self.revoking:
             self.revoking, self.says_all = {}, True
 
 
 class World:
-    """The clients of one group, and the random events that affect them."""
+    """The clients of one group, and random events that affect them."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Tests of the reconciliation of one member in single steps, and of a group of clients with random
+"""The reconciliation of one member in single steps, and of a group of clients with random
 targets."""
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def test_member_keeps_its_epoch_while_it_owns_partitions_to_revoke() -> None:
         assert after == member(3, UNREVOKED, {T: {0: 2}}, {T: {1: 2}})
 
 
-def test_member_gets_no_partition_in_the_step_that_revokes_partitions() -> None:
+def test_member_gets_no_new_partition_in_the_step_that_revokes_partitions() -> None:
     after = step(member(assigned={T: {0: 2}}), {T: (1,)}, None)
     assert (after.state, after.assigned, after.revoking) == (UNREVOKED, {}, {T: {0: 2}})
 
 
-def test_revocation_without_owned_partitions_needs_no_confirmation() -> None:
+def test_revocation_of_partitions_that_the_client_does_not_own_is_immediate() -> None:
     after = step(member(assigned={T: {0: 2, 1: 2}}), {T: (0,)}, {T: [0]})
     assert after == member(4, STABLE, {T: {0: 2}})
 
@@ -76,7 +76,7 @@ def test_member_waits_for_a_partition_that_another_member_owns() -> None:
     assert (released.state, released.assigned) == (STABLE, {T: {0: 2, 1: 4}})
 
 
-def test_free_partitions_are_assigned_before_owned_partitions_are_released() -> None:
+def test_free_partitions_are_assigned_before_other_members_release_their_partitions() -> None:
     after = step(member(), {T: (0, 1)}, {}, held={(T, 1): "b"})
     assert (after.state, after.assigned) == (UNRELEASED, {T: {0: 4}})
 
@@ -115,7 +115,7 @@ def test_member_at_the_target_epoch_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, {T: [0]}])
-def test_unknown_member_state_is_kept_until_the_member_owns_no_partition(
+def test_member_state_stays_unknown_until_the_member_owns_no_partition(
     owned: Owned | None,
 ) -> None:
     before = member(state=MemberState.UNKNOWN, assigned={T: {0: 2}})
@@ -124,8 +124,8 @@ def test_unknown_member_state_is_kept_until_the_member_owns_no_partition(
 
 
 class Clients:
-    """The members of a group with one topic, and the partitions that their processes own. Responses
-    may be lost."""
+    """The members of a group with one topic, and the partitions that the client processes own.
+    Responses may be lost."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -136,7 +136,7 @@ class Clients:
         self.epoch = 1
 
     def retarget(self) -> None:
-        """Computes another target for the current members."""
+        """Computes a new target for the current members."""
         self.epoch += 1
         shares: dict[str, list[int]] = {name: [] for name in self.members}
         for partition in range(self.partitions):
@@ -154,8 +154,8 @@ class Clients:
         self.retarget()
 
     def heartbeat(self, name: str, *, says: bool, lost: bool) -> None:
-        """Sends one heartbeat, with the owned partitions if ``says`` is True. The response is lost
-        if ``lost`` is True."""
+        """Sends one heartbeat. It lists the owned partitions if ``says`` is true. The response is
+        lost if ``lost`` is true."""
         before = self.members[name]
         owned = {T: sorted(self.owned[name])} if says else None
         holders = {
@@ -171,7 +171,7 @@ class Clients:
             self.owned[name] = set(after.assigned.get(T, {}))
 
     def check(self) -> None:
-        """Checks that no partition has two owners in the state of the coordinator or among the
+        """Checks that no partition has two owners, either in the coordinator's state or among the
         processes."""
         held = [
             partition

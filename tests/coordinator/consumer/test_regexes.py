@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression have the same results as in a running Kafka 4.3.1."""
+"""Subscriptions by regular expression have the results that a running Kafka 4.3.1 returned."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.coordinator.consumer.groups import Groups, T, U, heartbeat_of
 
 
 class RegexGroups(Groups):
-    """A group whose regular expressions are resolved with Python's module re when the shard
-    requests the resolution."""
+    """A consumer group whose members subscribe by regular expressions. Python's module re resolves
+    them when the test calls `resolve`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class RegexGroups(Groups):
         self.seen += [each for each in events if isinstance(each, RegexesResolved)]
 
     def resolve(self) -> None:
-        """Sends the result of the last requested resolution to the shard."""
+        """Passes the result of the last requested resolution to the shard."""
         wanted = self.wanted.pop()
         topics = {
             regex: tuple(name for name in self.image.by_name if re.fullmatch(regex, name))
@@ -39,7 +39,7 @@ class RegexGroups(Groups):
         self.join(member_id, subscribed_topics=None, subscribed_regex=regex)
 
 
-def test_first_member_with_a_regex_gets_partitions_once_it_is_resolved() -> None:
+def test_first_member_with_a_regex_gets_partitions_when_the_regex_is_resolved() -> None:
     groups = RegexGroups()
     reply = groups.join("a", subscribed_topics=None, subscribed_regex="t.*")
     assert (reply.member_epoch, reply.assignment) == (1, {})
@@ -78,7 +78,7 @@ def test_new_topic_of_a_regex_is_assigned_at_a_heartbeat_after_ten_seconds() -> 
     assert (reply.member_epoch, reply.assignment) == (3, {T: (0, 1), U: (0,)})
 
 
-def test_topics_of_a_dropped_regex_are_revoked_in_the_same_heartbeat() -> None:
+def test_topics_of_a_regex_are_revoked_in_the_heartbeat_that_drops_the_regex() -> None:
     groups = RegexGroups()
     groups.topics(u=1)
     groups.join("a", "u", subscribed_regex="t")

@@ -1,5 +1,5 @@
-"""Offsets of consumer groups expire by the rules of KIP-211, and are removed when their topic is
-deleted."""
+"""Offsets of consumer groups expire by the rules of KIP-211. They are also removed when their topic
+is deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ CHECK_MS = HOUR_MS // 60
 
 @pytest.fixture
 def groups() -> Groups:
-    """Returns a shard with topics t and u. The session timeout is several weeks."""
+    """Returns a shard with the topics t and u. Sessions last several weeks, so that no member
+    expires."""
     groups = Groups(
         consumer=ConsumerSettings(session_timeout_ms=500 * HOUR_MS),
         offsets_retention_ms=RETENTION_MS,
@@ -83,7 +84,7 @@ def test_offsets_expire_when_the_last_member_unsubscribes_from_their_topic(
     assert committed(groups) == ["t"]
 
 
-def test_offsets_do_not_expire_while_a_regex_is_not_resolved(groups: Groups) -> None:
+def test_offsets_do_not_expire_while_a_subscribed_regex_is_not_resolved(groups: Groups) -> None:
     groups.send("m", 0, subscribed_regex="t.*", owned={}, rebalance_timeout_ms=60_000)
     commit(groups, "m", groups.group.members["m"].current.epoch, "t", "u")
     groups.pass_ms(10 * RETENTION_MS)
@@ -111,7 +112,8 @@ def test_retention_of_offsets_begins_when_the_group_becomes_empty(
 
 
 def _loaded_with_times(groups: Groups, newest_ms: int) -> Groups:
-    """Returns the groups that a load restores from a log whose last batch has this timestamp."""
+    """Loads the groups from the log. Checks that the group epoch has the timestamp
+    ``newest_ms``."""
     groups.shard = load(batches_of(groups.log), groups.config, groups.now)
     assert groups.group.epoch_ms == newest_ms
     return groups
@@ -145,7 +147,9 @@ def test_empty_group_with_pending_offsets_is_not_removed(groups: Groups) -> None
     assert exists(groups)
 
 
-def test_last_expired_offsets_and_the_group_are_removed_in_one_check(groups: Groups) -> None:
+def test_group_is_removed_in_the_check_that_removes_its_last_expired_offsets(
+    groups: Groups,
+) -> None:
     groups.join("m", "t")
     commit(groups, "m", 2, "t", "u")
     groups.send("m", -1)
@@ -170,7 +174,7 @@ def test_expiring_count_excludes_the_offsets_of_a_removed_group(groups: Groups) 
 # ----------------------------------------------------------------------------- topics and groups
 
 
-def test_offsets_of_a_deleted_topic_are_removed_before_the_new_epoch(
+def test_offsets_of_a_deleted_topic_are_removed_before_the_group_epoch_rises(
     groups: Groups,
 ) -> None:
     groups.join("m", "t", "u")
@@ -185,7 +189,7 @@ def test_offsets_of_a_deleted_topic_are_removed_before_the_new_epoch(
     assert committed(groups) == ["t"]
 
 
-def test_commits_for_a_topic_that_was_created_again_are_kept(groups: Groups) -> None:
+def test_commits_for_a_recreated_topic_are_kept(groups: Groups) -> None:
     groups.join("m", "t", "u")
     commit(groups, "m", 2, "u")
     end_offset = len(groups.log) + 1
@@ -201,7 +205,7 @@ def many_offsets(groups: Groups) -> None:
     groups.take(Outcome([run], (), ()))
 
 
-def test_deletion_in_pieces_does_not_delete_a_later_group_of_the_same_id(groups: Groups) -> None:
+def test_deletion_of_a_group_in_pieces_keeps_a_later_group_with_the_same_id(groups: Groups) -> None:
     groups.join("m", "t")
     groups.send("m", -1)
     many_offsets(groups)

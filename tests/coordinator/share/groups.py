@@ -1,4 +1,5 @@
-"""A shard with a share group, and its log, from which a second shard is loaded for comparison."""
+"""A shard with a share group and its log. Tests load a second shard from the log and compare the
+two."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ _TYPES = {
 
 
 class ShareGroups:
-    """A shard with its log and the current time."""
+    """A shard with share groups, its log, and the current time."""
 
     def __init__(self, interval_ms: int = 0, **settings: Any) -> None:
         share = ShareSettings(assignment_interval_ms=interval_ms)
@@ -53,7 +54,7 @@ class ShareGroups:
         return Now(self.now_ms, WALL_MS + self.now_ms)
 
     def topics(self, **partitions: int) -> None:
-        """Creates topics or changes their numbers of partitions. The number -1 deletes a topic."""
+        """Creates topics, or changes their numbers of partitions. The number -1 deletes a topic."""
         for name, count in partitions.items():
             if count < 0:
                 self.image.remove(name)
@@ -62,7 +63,7 @@ class ShareGroups:
             self.shard.topic_changed(name)
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Replays the records that a call returned, as the runtime does."""
+        """Replays the records of an outcome, as the runtime does."""
         self.written, self.events = [], outcome.events
         for run in outcome.records:
             self.log.append(run)
@@ -72,12 +73,12 @@ class ShareGroups:
         return outcome
 
     def ask(self, call: Call) -> Reply:
-        """Sends one call that is answered at once."""
+        """Sends a call that must be answered immediately, and returns the reply."""
         [(_, reply)] = self.take(self.shard.handle(call, self.now)).replies
         return reply
 
     def send(self, member_id: str, epoch: int, **fields: Any) -> ShareHeartbeatReply:
-        """Sends one heartbeat. By default the heartbeat reports no change."""
+        """Sends one heartbeat, which by default reports no change."""
         call = ShareHeartbeat("ticket", GROUP, member_id, epoch, None, None, "client", "/127.0.0.1")
         reply = self.ask(replace(call, **fields))
         assert isinstance(reply, ShareHeartbeatReply)
@@ -88,23 +89,23 @@ class ShareGroups:
         return self.send(member_id, 0, subscribed_topics=topics or ("t",))
 
     def wanted(self) -> ShareStateWanted | None:
-        """Returns the request for an initialization that the last call emitted."""
+        """Returns the last call's request to initialize share partitions, or None."""
         found = [each for each in self.events if isinstance(each, ShareStateWanted)]
         return found[0] if found else None
 
     def initialize(self) -> None:
-        """Initializes the partitions that the last call requested."""
+        """Reports that the share partitions that the last call wanted are initialized."""
         wanted = self.wanted()
         if wanted is not None:
             self.take(self.shard.share_state_initialized(wanted.group_id, wanted.topics, self.now))
 
     def deletion(self) -> ShareStateDeletion:
-        """Returns the request for a deletion that the last call emitted."""
+        """Returns the last call's request to delete the state of share partitions."""
         [found] = [each for each in self.events if isinstance(each, ShareStateDeletion)]
         return found
 
     def stable(self, *members: str) -> int:
-        """Lets members join and get the partitions of topic t; returns the epoch."""
+        """Lets members join and get partitions of topic t. Returns the group epoch."""
         for number, member_id in enumerate(members, 1):
             self.join(member_id)
             self.initialize()
@@ -113,7 +114,7 @@ class ShareGroups:
         return self.group.epoch.epoch
 
     def pass_ms(self, passed_ms: int) -> None:
-        """Advances the time and stops at each deadline of the shard."""
+        """Advances the time, and runs the work that is due at each deadline of the shard."""
         until = self.now_ms + passed_ms
         while (due := self.shard.next_deadline()) is not None and due <= until:
             self.now_ms = max(self.now_ms, due)
@@ -127,27 +128,29 @@ class ShareGroups:
         return self.shard.view.share_groups[GROUP]
 
     def kinds(self) -> str:
-        """Returns the types of the records that the last call wrote. T marks a tombstone."""
+        """Returns the types of the records that the last call wrote, as numbers. T marks a
+        tombstone."""
         return " ".join(
             _TYPES[type(each).__name__] + ("T" if each.value is None else "")
             for each in self.written
         )
 
     def check_loaded(self) -> None:
-        """Checks that a shard that is loaded from the log has the same groups."""
+        """Checks that a second shard, loaded from the log, has the same groups."""
         loaded = load(batches_of(self.log), self.config, self.now, self.image)
         assert hard_state(loaded) == hard_state(self.shard)
 
 
 def hard_state(shard: GroupShard) -> dict[str, object]:
-    """Returns the stored state of all share groups, and the ids of all other groups."""
+    """Returns, for each share group, the part of its state that the log stores, and also the ids of
+    all groups of other types."""
     others = {name for name, each in shard.view.groups.items() if each.type != "share"}
     shares = {name: facts(group) for name, group in shard.view.share_groups.items()}
     return {"others": sorted(others), **shares}
 
 
 def facts(group: ShareGroup) -> dict[str, object]:
-    """Returns the stored state of a group."""
+    """Returns the part of a share group's state that the log stores."""
     return {
         "epoch": group.epoch,
         "target_epoch": group.target_epoch,

@@ -1,4 +1,4 @@
-"""Archived records of share groups in the journal."""
+"""Journal entries about archived records of share groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def entries(journal: Journal) -> list[Archived]:
     return [] if page is None else list(page.archived)
 
 
-def test_adjacent_records_that_are_archived_together_are_one_entry() -> None:
+def test_adjacent_records_that_are_archived_together_are_one_journal_entry() -> None:
     journal = Journal()
     journal.observe(EVENT, at(0))
     journal.observe(replace(EVENT, first_offset=8, last_offset=9, began_ms=1_001), at(5))
@@ -44,7 +44,7 @@ def test_adjacent_records_that_are_archived_together_are_one_entry() -> None:
     assert entries(journal)[0].at_ms == at(5).wall_ms
 
 
-def test_entry_is_read_from_its_line_as_it_was_written() -> None:
+def test_journal_entry_about_archived_records_is_equal_after_it_is_read() -> None:
     unsaved = Unsaved()
     journal = Journal(unsaved)
     journal.observe(EVENT, at(0))
@@ -59,7 +59,7 @@ def test_entry_is_read_from_its_line_as_it_was_written() -> None:
     assert (entry.first_offset, entry.last_offset, entry.deliveries) == (7, 8, 5)
 
 
-def test_archived_records_are_bounded_and_end_with_their_group() -> None:
+def test_number_of_archived_entries_is_bounded_and_they_are_removed_with_the_group() -> None:
     journal = Journal()
     for number in range(ARCHIVED_KEPT + 3):
         offset = 2 * number

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: the order of the checks, the records, and the replies."""
+"""ShareGroupHeartbeat: the order of the checks, the written records, and the replies."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def groups() -> ShareGroups:
         ({"epoch": -1}, NONE, None),
     ],
 )
-def test_first_failing_check_determines_the_error(
+def test_first_failing_check_of_a_share_heartbeat_determines_the_error(
     fields: dict[str, Any], error: int, text: str | None
 ) -> None:
     groups = ShareGroups(share_max_size=2)
@@ -116,14 +116,18 @@ def test_first_failing_check_determines_the_error(
         assert groups.written == []
 
 
-def test_unknown_member_is_refused_if_the_group_is_not_full(groups: ShareGroups) -> None:
+def test_heartbeat_of_an_unknown_member_is_refused_with_unknown_member_id(
+    groups: ShareGroups,
+) -> None:
     groups.join("a")
     reply = groups.send("z", 2)
     assert reply == ShareHeartbeatReply(UNKNOWN_MEMBER_ID, "Member z is not a member of group g.")
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_classic_group_is_not_converted(groups: ShareGroups, is_empty: bool) -> None:
+def test_share_heartbeat_for_a_classic_group_is_refused(
+    groups: ShareGroups, is_empty: bool
+) -> None:
     if not is_empty:
         call = JoinGroup(
             "k", GROUP, "", None, "c", HOST, 30_000, 30_000, "consumer", [("range", b"")], None,
@@ -139,8 +143,10 @@ def test_classic_group_is_not_converted(groups: ShareGroups, is_empty: bool) -> 
 # ----------------------------------------------------------------------- records, as in Kafka 4.3.1
 
 
-def test_life_of_a_group_writes_the_records_of_kafka(groups: ShareGroups) -> None:
-    """The records and their order are those that Kafka 4.3.1 wrote for the same requests."""
+def test_share_group_writes_the_records_of_kafka_from_creation_to_deletion(
+    groups: ShareGroups,
+) -> None:
+    """Kafka 4.3.1 wrote the expected records, in this order, for the same requests."""
     reply = groups.join("a")
     assert reply == ShareHeartbeatReply(NONE, None, "a", 2, 5_000, {})
     metadata_hash = groups.image.metadata_hash(["t"])
@@ -179,7 +185,7 @@ def test_life_of_a_group_writes_the_records_of_kafka(groups: ShareGroups) -> Non
     groups.check_loaded()
 
 
-def test_heartbeat_without_a_change_writes_nothing_and_sends_no_assignment(
+def test_heartbeat_without_a_change_writes_no_record_and_returns_no_assignment(
     groups: ShareGroups,
 ) -> None:
     epoch = groups.stable("a")
@@ -192,7 +198,7 @@ def test_heartbeat_without_a_change_writes_nothing_and_sends_no_assignment(
     assert groups.written == []
 
 
-def test_partition_is_shared_if_there_are_more_members_than_partitions(
+def test_partition_is_assigned_to_several_members_if_members_exceed_partitions(
     groups: ShareGroups,
 ) -> None:
     groups.stable("a", "b", "c")
@@ -201,7 +207,7 @@ def test_partition_is_shared_if_there_are_more_members_than_partitions(
     groups.check_loaded()
 
 
-def test_other_member_gets_its_new_target_at_its_next_heartbeat(groups: ShareGroups) -> None:
+def test_existing_member_gets_its_new_target_at_its_next_heartbeat(groups: ShareGroups) -> None:
     groups.stable("a")
     assert groups.join("b").assignment == {T: (0,)}
     assert groups.kinds() == "10 11 13 13 12 14"
@@ -211,7 +217,7 @@ def test_other_member_gets_its_new_target_at_its_next_heartbeat(groups: ShareGro
     assert groups.kinds() == "14"
 
 
-def test_changed_client_host_writes_the_member_and_no_epoch(groups: ShareGroups) -> None:
+def test_changed_client_host_writes_a_member_record_but_no_group_epoch(groups: ShareGroups) -> None:
     epoch = groups.stable("a")
     assert groups.send("a", epoch, client_host="/10.0.0.9").member_epoch == epoch
     assert groups.kinds() == "10"
@@ -219,7 +225,7 @@ def test_changed_client_host_writes_the_member_and_no_epoch(groups: ShareGroups)
     assert groups.kinds() == "10"
 
 
-def test_changed_subscription_changes_the_assignment_at_once(groups: ShareGroups) -> None:
+def test_changed_subscription_changes_the_assignment_immediately(groups: ShareGroups) -> None:
     groups.topics(u=1)
     epoch = groups.stable("a")
     reply = groups.send("a", epoch, subscribed_topics=["u"])
@@ -231,7 +237,7 @@ def test_changed_subscription_changes_the_assignment_at_once(groups: ShareGroups
     groups.check_loaded()
 
 
-def test_unsubscribed_topic_is_taken_away_while_the_assignment_interval_runs() -> None:
+def test_unsubscribed_topic_is_unassigned_before_the_assignment_interval_ends() -> None:
     groups = ShareGroups(interval_ms=1_000)
     groups.topics(u=1)
     groups.join("a")
@@ -258,7 +264,9 @@ def test_new_partitions_are_initialized_and_then_assigned(groups: ShareGroups) -
     assert groups.send("a", epoch + 1).assignment == {T: (0, 1, 2)}
 
 
-def test_topic_that_does_not_exist_waits_for_its_creation(groups: ShareGroups) -> None:
+def test_subscribed_topic_that_does_not_exist_is_assigned_after_its_creation(
+    groups: ShareGroups,
+) -> None:
     assert groups.join("a", "u").assignment == {}
     assert groups.kinds() == "10 11 13 12 14"
     assert groups.group.epoch == ShareGroupEpoch(2, 0)
@@ -275,7 +283,9 @@ def test_topic_that_does_not_exist_waits_for_its_creation(groups: ShareGroups) -
 # ------------------------------------------------------------------------------ initialization
 
 
-def test_initialization_is_requested_once_and_repeated_after_30_s(groups: ShareGroups) -> None:
+def test_initialization_of_share_partitions_is_requested_again_after_30_s(
+    groups: ShareGroups,
+) -> None:
     groups.join("a")
     groups.now_ms += 29_999
     groups.send("a", 2)
@@ -286,7 +296,9 @@ def test_initialization_is_requested_once_and_repeated_after_30_s(groups: ShareG
     assert groups.wanted() == ShareStateWanted(GROUP, {T: (0, 1)}, 2)
 
 
-def test_failed_initialization_is_repeated_at_the_next_heartbeat(groups: ShareGroups) -> None:
+def test_failed_initialization_of_share_partitions_is_repeated_at_next_heartbeat(
+    groups: ShareGroups,
+) -> None:
     groups.join("a")
     groups.take(groups.shard.share_state_initialized(GROUP, {T: (0, 1)}, groups.now, 15))
     assert groups.written == [StatePartitionsRecord(StatePartitions())]
@@ -296,7 +308,7 @@ def test_failed_initialization_is_repeated_at_the_next_heartbeat(groups: ShareGr
     assert groups.send("a", 2).assignment == {T: (0, 1)}
 
 
-def test_partly_initialized_topic_is_assigned_in_part(groups: ShareGroups) -> None:
+def test_only_initialized_partitions_of_a_topic_are_assigned(groups: ShareGroups) -> None:
     groups.join("a")
     groups.take(groups.shard.share_state_initialized(GROUP, {T: (1,)}, groups.now))
     assert groups.group.stored == StatePartitions({T: ("t", (0,))}, {T: ("t", (1,))})
@@ -305,7 +317,7 @@ def test_partly_initialized_topic_is_assigned_in_part(groups: ShareGroups) -> No
     assert groups.send("a", 3).assignment == {T: (0, 1)}
 
 
-def test_initialization_of_a_group_that_is_gone_has_no_effect(groups: ShareGroups) -> None:
+def test_initialization_for_a_removed_share_group_has_no_effect(groups: ShareGroups) -> None:
     groups.take(groups.shard.share_state_initialized(GROUP, {T: (0, 1)}, groups.now))
     assert groups.written == []
     assert not groups.shard.view.share_groups
@@ -334,7 +346,9 @@ def test_refused_heartbeat_does_not_extend_the_session(groups: ShareGroups) -> N
     assert not groups.group.members
 
 
-def test_events_report_cause_target_and_end_of_a_rebalance(groups: ShareGroups) -> None:
+def test_events_of_a_share_group_report_cause_target_and_end_of_a_rebalance(
+    groups: ShareGroups,
+) -> None:
     groups.stable("a")
     groups.join("b")
     bumped, computed = [
@@ -351,7 +365,7 @@ def test_events_report_cause_target_and_end_of_a_rebalance(groups: ShareGroups) 
     assert bumped == EpochBumped(GROUP, 5, EpochCause.MEMBER_LEFT, "b", detail, ("a",), "share")
 
 
-def test_target_that_does_not_fit_in_a_batch_is_refused() -> None:
+def test_share_heartbeat_is_refused_when_its_target_does_not_fit_a_batch() -> None:
     groups = ShareGroups(max_record_bytes=400)
     reply = groups.send("a", 0, subscribed_topics=[f"topic-{n}" for n in range(100)])
     assert reply.error_code == GROUP_MAX_SIZE_REACHED
@@ -362,7 +376,7 @@ def test_target_that_does_not_fit_in_a_batch_is_refused() -> None:
 # ---------------------------------------------------------------------------------- test commands
 
 
-def test_rebalance_on_command_raises_the_epoch_and_keeps_the_partitions(
+def test_rebalance_command_of_test_mode_raises_the_epoch_and_moves_no_partition(
     groups: ShareGroups,
 ) -> None:
     epoch = groups.stable("a")
@@ -374,7 +388,7 @@ def test_rebalance_on_command_raises_the_epoch_and_keeps_the_partitions(
     groups.check_loaded()
 
 
-def test_expiry_on_command_removes_the_member(groups: ShareGroups) -> None:
+def test_expire_command_of_test_mode_removes_the_share_member(groups: ShareGroups) -> None:
     groups.stable("a", "b")
     groups.take(groups.shard.do(lambda step: on_command.expire(step, GROUP, "b"), groups.now))
     assert ShareMemberRemoved(GROUP, "b") in groups.events

@@ -1,4 +1,4 @@
-"""A shard that is loaded from its log has the same share groups, whatever the log contains."""
+"""A shard that is loaded from its log has the same share groups, also from a compacted log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def kinds(*runs: Run) -> tuple[list[str], list[str], list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_life_is_the_same_after_a_load(seed: int) -> None:
+def test_share_group_after_random_requests_is_the_same_after_a_load(seed: int) -> None:
     rng = random.Random(seed)
     groups = ShareGroups(interval_ms=rng.choice((0, 1_000)))
     waiting: list[ShareStateWanted] = []
@@ -94,7 +94,8 @@ def wanted(events: object) -> list[ShareStateWanted]:
 
 
 def settle(groups: ShareGroups, waiting: list[ShareStateWanted]) -> None:
-    """Lets all members send heartbeats; then every partition of a subscribed topic has a member."""
+    """Lets all members send heartbeats. Checks that every member then has its target, and that
+    every partition of a subscribed topic has a member."""
     group = groups.shard.view.share_groups.get(GROUP)
     if group is None:
         return
@@ -118,7 +119,7 @@ def settle(groups: ShareGroups, waiting: list[ShareStateWanted]) -> None:
     assert held == {(topic.topic_id, n) for topic in topics for n in range(topic.partitions)}
 
 
-def test_newest_record_determines_the_type_of_a_group() -> None:
+def test_newest_record_in_the_log_determines_the_type_of_a_group() -> None:
     assert kinds(CLASSIC, EPOCH) == (["share"], [], [GROUP])
     assert kinds(COMMIT, EPOCH) == (["share"], [], [GROUP])
     assert kinds(CONSUMER, EPOCH) == (["share"], [], [GROUP])
@@ -126,7 +127,7 @@ def test_newest_record_determines_the_type_of_a_group() -> None:
     assert kinds(EPOCH, CLASSIC) == (["classic"], [], [])
 
 
-def test_group_is_made_by_any_record_and_removed_by_the_tombstone_of_its_epoch() -> None:
+def test_load_creates_a_group_at_any_record_and_removes_it_at_the_epoch_tombstone() -> None:
     state = of_group(StatePartitionsRecord(StatePartitions({}, {T: ("t", (0,))})))
     assert kinds(state)[2] == [GROUP]
     assert kinds(state, of_group(StatePartitionsRecord(None)))[2] == [GROUP]
@@ -134,7 +135,7 @@ def test_group_is_made_by_any_record_and_removed_by_the_tombstone_of_its_epoch()
     assert kinds(of_group(ShareEpochRecord(None), ShareMemberRecord("m", None)))[2] == []
 
 
-def test_compacted_log_may_have_only_one_half_of_a_member() -> None:
+def test_share_member_is_loaded_from_a_member_record_or_a_current_assignment_record() -> None:
     shard = load(
         batches_of(
             [
@@ -154,7 +155,7 @@ def test_compacted_log_may_have_only_one_half_of_a_member() -> None:
     assert group.epoch == ShareGroupEpoch(1)
 
 
-def test_loaded_member_has_a_full_session_and_repeats_its_initialization() -> None:
+def test_loaded_member_has_a_full_session_and_initialization_is_requested_again() -> None:
     groups = ShareGroups()
     groups.join("a")
     shard = load(batches_of(groups.log), groups.config, groups.now, groups.image)
@@ -166,7 +167,7 @@ def test_loaded_member_has_a_full_session_and_repeats_its_initialization() -> No
     assert groups.wanted() == ShareStateWanted(GROUP, {T: (0, 1)}, 2)
 
 
-def test_records_of_a_group_restore_the_same_group() -> None:
+def test_records_written_for_a_share_group_restore_the_same_group() -> None:
     groups = ShareGroups()
     groups.stable("a", "b", "c")
     records = list(groups.group.records())

@@ -1,4 +1,4 @@
-"""Requests of other APIs that a share group receives, and its description and deletion."""
+"""Requests of other APIs that a share group receives, and ShareGroupDescribe and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ ANSWERS: list[tuple[Call, Reply]] = [
 
 
 @pytest.mark.parametrize(("call", "reply"), ANSWERS, ids=lambda each: type(each).__name__)
-def test_request_of_another_api_gets_the_error_of_kafka(call: Call, reply: Reply) -> None:
+def test_request_of_another_api_to_a_share_group_gets_the_error_of_kafka(
+    call: Call, reply: Reply
+) -> None:
     groups = ShareGroups()
     groups.stable("a")
     assert groups.ask(call) == reply
@@ -112,7 +114,7 @@ def test_consumer_group_heartbeat_does_not_join_an_empty_share_group() -> None:
     assert groups.ask(JOIN) == JoinReply(INCONSISTENT_GROUP_PROTOCOL, "")
 
 
-def test_offset_fetch_finds_no_offsets() -> None:
+def test_offset_fetch_of_a_share_group_returns_no_offsets() -> None:
     groups = ShareGroups()
     groups.stable("a")
     reply = groups.ask(OffsetFetch("k", GROUP, [("t", [0, 1])]))
@@ -131,7 +133,7 @@ def test_offset_fetch_finds_no_offsets() -> None:
         ((), ("consumer", "classic"), False),
     ],
 )
-def test_group_is_listed_by_state_and_type(
+def test_share_group_is_listed_by_state_and_type(
     states: tuple[str, ...], types: tuple[str, ...], is_listed: bool
 ) -> None:
     groups = ShareGroups()
@@ -141,7 +143,7 @@ def test_group_is_listed_by_state_and_type(
     assert reply == ListReply(NONE, listed if is_listed else [])
 
 
-def test_description_has_epochs_and_members() -> None:
+def test_share_group_describe_returns_epochs_and_members() -> None:
     groups = ShareGroups()
     groups.stable("a")
     groups.join("b")
@@ -157,7 +159,7 @@ def test_description_has_epochs_and_members() -> None:
 @pytest.mark.parametrize(
     ("group_id", "text"), [("no", "not found"), ("old", "is not a share group")]
 )
-def test_group_that_is_not_a_share_group_is_not_described(group_id: str, text: str) -> None:
+def test_share_group_describe_refuses_groups_of_other_types(group_id: str, text: str) -> None:
     groups = ShareGroups()
     groups.ask(OffsetCommit("k", "old", -1, "", None, -1, OFFSETS))
     reply = groups.ask(ShareGroupDescribe("k", group_id))
@@ -169,7 +171,7 @@ def test_group_that_is_not_a_share_group_is_not_described(group_id: str, text: s
 
 @pytest.fixture
 def empty() -> ShareGroups:
-    """Returns a group without members whose partitions have a delivery state."""
+    """Returns an empty share group that still has stored share-partition states."""
     groups = ShareGroups()
     groups.stable("a")
     groups.send("a", -1)
@@ -185,7 +187,7 @@ def deleted(groups: ShareGroups, error_code: int = NONE) -> Any:
     return groups.take(outcome).replies
 
 
-def test_deletion_deletes_the_state_first_and_then_the_group(empty: ShareGroups) -> None:
+def test_delete_group_deletes_share_partition_states_before_the_group(empty: ShareGroups) -> None:
     begin_deletion(empty)
     assert empty.written == [StatePartitionsRecord(StatePartitions(deleting={T: "t"}))]
     assert empty.deletion() == ShareStateDeletion(GROUP, {T: (0, 1)})
@@ -198,7 +200,7 @@ def test_deletion_deletes_the_state_first_and_then_the_group(empty: ShareGroups)
     empty.check_loaded()
 
 
-def test_group_without_state_is_deleted_at_once() -> None:
+def test_share_group_without_share_partition_states_is_deleted_immediately() -> None:
     groups = ShareGroups()
     groups.join("a", "missing")
     groups.send("a", -1)
@@ -206,7 +208,7 @@ def test_group_without_state_is_deleted_at_once() -> None:
     assert groups.kinds() == "12T 15T 11T"
 
 
-def test_failed_deletion_is_answered_with_the_error_and_can_be_repeated(
+def test_failed_deletion_of_a_share_group_returns_the_error_and_can_be_repeated(
     empty: ShareGroups,
 ) -> None:
     begin_deletion(empty)
@@ -217,7 +219,9 @@ def test_failed_deletion_is_answered_with_the_error_and_can_be_repeated(
     assert deleted(empty) == [("again", NONE)]
 
 
-def test_member_that_joins_during_the_deletion_ends_it(empty: ShareGroups) -> None:
+def test_member_that_joins_during_a_deletion_of_the_group_cancels_the_deletion(
+    empty: ShareGroups,
+) -> None:
     begin_deletion(empty)
     empty.join("b")
     assert empty.group.stored == StatePartitions({T: ("t", (0, 1))})
@@ -225,14 +229,14 @@ def test_member_that_joins_during_the_deletion_ends_it(empty: ShareGroups) -> No
     assert empty.group.members.keys() == {"b"}
 
 
-def test_two_deletions_are_answered_together(empty: ShareGroups) -> None:
+def test_two_delete_requests_for_a_share_group_are_answered_together(empty: ShareGroups) -> None:
     begin_deletion(empty, "d")
     begin_deletion(empty, "e")
     assert deleted(empty) == [("d", NONE), ("e", NONE)]
     assert deleted(empty) == []
 
 
-def test_unloaded_shard_answers_a_waiting_deletion(empty: ShareGroups) -> None:
+def test_unload_of_the_shard_answers_a_parked_delete_group(empty: ShareGroups) -> None:
     begin_deletion(empty)
     assert empty.shard.unload(COORDINATOR_LOAD_IN_PROGRESS).replies == [
         ("d", COORDINATOR_LOAD_IN_PROGRESS)
@@ -242,7 +246,7 @@ def test_unloaded_shard_answers_a_waiting_deletion(empty: ShareGroups) -> None:
 # --------------------------------------------------------------------------------- deleted topics
 
 
-def test_deleted_topic_is_removed_with_its_state() -> None:
+def test_deleted_topic_and_its_share_partition_states_are_removed_from_the_group() -> None:
     groups = ShareGroups()
     groups.topics(u=1)
     groups.join("a", "t", "u")
@@ -257,7 +261,7 @@ def test_deleted_topic_is_removed_with_its_state() -> None:
     groups.check_loaded()
 
 
-def test_topic_that_was_deleted_before_a_load_is_removed_after_it() -> None:
+def test_topic_deleted_before_a_load_is_removed_from_the_group_after_the_load() -> None:
     groups = ShareGroups()
     groups.stable("a")
     groups.image.remove("t")
@@ -266,7 +270,7 @@ def test_topic_that_was_deleted_before_a_load_is_removed_after_it() -> None:
     assert groups.group.stored == StatePartitions()
 
 
-def test_deleted_topics_of_many_groups_are_removed_in_several_steps() -> None:
+def test_deleted_topics_are_removed_from_many_share_groups_in_several_steps() -> None:
     groups = ShareGroups()
     for number in range(250):
         groups.send("a", 0, group_id=f"g{number}", subscribed_topics=["t"])

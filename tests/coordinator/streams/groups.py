@@ -1,4 +1,5 @@
-"""A shard with a streams group, and its log, from which a second shard is loaded for comparison."""
+"""A shard with a streams group and its log. Tests load a second shard from the log and compare the
+two."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ TOPOLOGY = Topology(0, (Subtopology(SUB, ("t",)),))
 """One stateless subtopology that reads topic t."""
 STORE = InternalTopic("g-store-changelog", configs=(("cleanup.policy", "compact"),))
 STATEFUL = Topology(0, (Subtopology(SUB, ("t",), state_changelog_topics=(STORE,)),))
-"""One subtopology with a store."""
+"""One subtopology that reads topic t and has a state store with a changelog topic."""
 NO_TASKS: dict[str, tuple[int, ...]] = {}
 _TYPES = {
     "StreamsEpochRecord": "17",
@@ -44,7 +45,7 @@ _TYPES = {
 
 
 class StreamsGroups:
-    """A shard with its log and the current time."""
+    """A shard with streams groups, its log, and the current time."""
 
     def __init__(
         self, interval_ms: int = 0, delay_ms: int = 0, standby: int = 0, **settings: Any
@@ -73,12 +74,12 @@ class StreamsGroups:
         return Now(self.now_ms, WALL_MS + self.now_ms)
 
     def topics(self, **partitions: int) -> None:
-        """Creates topics or changes their numbers of partitions. The number -1 deletes a topic."""
+        """Creates topics, or changes their numbers of partitions. The number -1 deletes a topic."""
         for name, count in partitions.items():
             self.topic(name, count)
 
     def topic(self, name: str, count: int) -> None:
-        """Creates a topic or changes its number of partitions; -1 deletes it."""
+        """Creates a topic, or changes its number of partitions. The number -1 deletes the topic."""
         if count < 0:
             self.image.remove(name)
         else:
@@ -86,7 +87,7 @@ class StreamsGroups:
         self.shard.topic_changed(name)
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Replays the records that a call returned, as the runtime does."""
+        """Replays the records of an outcome, as the runtime does."""
         self.written, self.events = [], outcome.events
         self.left += [each for each in outcome.events if isinstance(each, MemberLeft)]
         for run in outcome.records:
@@ -97,19 +98,19 @@ class StreamsGroups:
         return outcome
 
     def ask(self, call: Call) -> Reply:
-        """Sends one call that is answered at once."""
+        """Sends a call that must be answered immediately, and returns the reply."""
         [(_, reply)] = self.take(self.shard.handle(call, self.now)).replies
         return reply
 
     def send(self, member_id: str, epoch: int, **fields: Any) -> StreamsHeartbeatReply:
-        """Sends one heartbeat. By default the heartbeat reports no change."""
+        """Sends one heartbeat, which by default reports no change."""
         call = StreamsHeartbeat("ticket", GROUP, member_id, epoch, "client", "/127.0.0.1")
         reply = self.ask(replace(call, **fields))
         assert isinstance(reply, StreamsHeartbeatReply)
         return reply
 
     def join(self, member_id: str, **fields: Any) -> StreamsHeartbeatReply:
-        """Sends the first heartbeat of a member, whose process has the member's name."""
+        """Sends the first heartbeat of a member, which by default has its own process."""
         given = {
             "rebalance_timeout_ms": 60_000,
             "topology": TOPOLOGY,
@@ -122,12 +123,13 @@ class StreamsGroups:
         return self.send(member_id, 0, **given)
 
     def owning(self, member_id: str, epoch: int, **fields: Any) -> StreamsHeartbeatReply:
-        """Sends a heartbeat that lists all tasks that the member owns; by default none."""
+        """Sends a heartbeat that lists the tasks that the member owns. By default, the lists are
+        empty."""
         given = {"active": NO_TASKS, "standby": NO_TASKS, "warmup": NO_TASKS, **fields}
         return self.send(member_id, epoch, **given)
 
     def settle(self) -> None:
-        """Lets all members send heartbeats until they have their targets."""
+        """Lets all members send heartbeats until each member has its target."""
         for _ in range(10):
             for member_id, member in list(self.group.members.items()):
                 current = member.current
@@ -139,14 +141,14 @@ class StreamsGroups:
                 )
 
     def stable(self, *members: str, **fields: Any) -> int:
-        """Lets members join and get their tasks; returns the epoch."""
+        """Lets members join and get their tasks. Returns the group epoch."""
         for member_id in members:
             self.join(member_id, **fields)
             self.settle()
         return self.group.epoch.epoch
 
     def pass_ms(self, passed_ms: int) -> None:
-        """Advances the time and stops at each deadline of the shard."""
+        """Advances the time, and runs the work that is due at each deadline of the shard."""
         until = self.now_ms + passed_ms
         while (due := self.shard.next_deadline()) is not None and due <= until:
             self.now_ms = max(self.now_ms, due)
@@ -160,32 +162,33 @@ class StreamsGroups:
         return self.shard.view.streams_groups[GROUP]
 
     def active(self, member_id: str) -> dict[str, tuple[int, ...]]:
-        """Returns the active tasks of a member."""
         current = self.group.members[member_id].current
         return {name: tuple(tasks) for name, tasks in current.active.items()}
 
     def kinds(self) -> str:
-        """Returns the types of the records that the last call wrote. T marks a tombstone."""
+        """Returns the types of the records that the last call wrote, as numbers. T marks a
+        tombstone."""
         return " ".join(
             _TYPES[type(each).__name__] + ("T" if each.value is None else "")
             for each in self.written
         )
 
     def check_loaded(self) -> None:
-        """Checks that a shard that is loaded from the log has the same groups."""
+        """Checks that a second shard, loaded from the log, has the same groups."""
         loaded = load(batches_of(self.log), self.config, self.now, self.image)
         assert hard_state(loaded) == hard_state(self.shard)
 
 
 def hard_state(shard: GroupShard) -> dict[str, object]:
-    """Returns the stored state of all streams groups, and the ids of all other groups."""
+    """Returns, for each streams group, the part of its state that the log stores, and also the ids
+    of all groups of other types."""
     others = {name for name, each in shard.view.groups.items() if each.type != "streams"}
     streams = {name: facts(group) for name, group in shard.view.streams_groups.items()}
     return {"others": sorted(others), **streams}
 
 
 def facts(group: StreamsGroup) -> dict[str, object]:
-    """Returns the stored state of a group."""
+    """Returns the part of a streams group's state that the log stores."""
     return {
         "epoch": group.epoch,
         "target_epoch": group.target_epoch,

@@ -1,7 +1,8 @@
-"""Results of Kafka 4.3.1's classes for random groups and topologies, stored in a file.
+"""Stored results of Kafka 4.3.1's classes for random groups and topologies, so that tests need no
+Java.
 
-tests/interop/test_streams_classes.py writes the file with ``MUSTER_GOLDEN=write`` and compares many
-more cases; the stored ones need no Java.
+tests/interop/test_streams_classes.py writes the file with ``MUSTER_GOLDEN=write``, and compares
+many more cases.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tests.coordinator.streams.topologies import random_case
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "streams_classes.jsonl"
 TOPOLOGIES = range(120)
 LIVES = range(12)
-"""The seeds of the stored cases."""
+"""The seeds of the random groups whose results are stored."""
 
 
 def given_group(group: TaskGroup) -> dict[str, Any]:
-    """Returns the input of StreamsClasses.java."""
+    """Returns the group as input of StreamsClasses.java."""
     return {
         "call": "assign",
         "members": {
@@ -39,7 +40,7 @@ def given_group(group: TaskGroup) -> dict[str, Any]:
 
 
 def targets_of(kafka: Mapping[str, Any]) -> dict[str, TaskRoles]:
-    """Returns the targets in an output of StreamsClasses.java."""
+    """Returns the targets in the output of StreamsClasses.java, by member id."""
     return {
         member_id: TaskRoles(
             {name: tuple(partitions) for name, partitions in target["active"].items()},
@@ -50,19 +51,18 @@ def targets_of(kafka: Mapping[str, Any]) -> dict[str, TaskRoles]:
 
 
 def given_stored() -> list[dict[str, Any]]:
-    """Returns the inputs of the stored cases: topologies, then groups."""
+    """Returns the inputs for the stored results: first topologies, then groups."""
     groups = [group for seed in LIVES for group in random_lives(seed)]
     return [random_case(seed).given() for seed in TOPOLOGIES] + list(map(given_group, groups))
 
 
 def write(results: Sequence[Mapping[str, Any]]) -> None:
-    """Stores Kafka's results for `given_stored`."""
     lines = [json.dumps(each, separators=(",", ":")) for each in results]
     GOLDEN.write_text("".join(f"{line}\n" for line in lines))
 
 
 def stored() -> Iterator[dict[str, Any]]:
-    """Yields the stored results: of topologies, then of groups."""
+    """Yields the stored results: first for topologies, then for groups."""
     for line in GOLDEN.read_text().splitlines():
         result: dict[str, Any] = json.loads(line)
         yield result

@@ -1,4 +1,4 @@
-"""Random lives of a streams group, with checks after each step."""
+"""Random histories of a streams group, with checks after each step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.coordinator.streams.groups import GROUP, STATEFUL, STORE, SUB, Stream
 
 
 class Clients(StreamsGroups):
-    """Streams groups with the active tasks that each client runs: the tasks that the client listed
-    last, and the tasks that it was given since then."""
+    """A shard with streams groups, and the active tasks that each client runs. A client runs the
+    tasks that it listed last or that it has received since then."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -37,8 +37,11 @@ def _tasks(tasks: Tasks) -> set[Task]:
 
 
 def live(seed: int) -> None:
-    """Runs a random life of a group. After each step no active task is at two members, and a shard
-    that is loaded from the log is the same; at the end each member has its target."""
+    """Runs a random history of a streams group.
+
+    After each step, no active task is at two members, and a shard that is loaded from the log has
+    the same group. At the end, each member has its target.
+    """
     rng = random.Random(seed)
     groups = Clients(
         interval_ms=rng.choice((0, 1_000)),
@@ -74,8 +77,8 @@ def live(seed: int) -> None:
 
 
 def beat(groups: Clients, group: StreamsGroup, member_id: str, rng: random.Random) -> None:
-    """Sends a heartbeat that lists no tasks, or the assigned tasks, or the revoking tasks too, with
-    the current or the previous epoch."""
+    """Sends a heartbeat with the current or the previous epoch. It lists either no tasks, or the
+    assigned tasks, or the assigned and revoking tasks."""
     current = group.members[member_id].current
     epoch = rng.choice((current.epoch, current.epoch, current.previous_epoch))
     if not epoch or rng.random() < 0.3:
@@ -89,8 +92,8 @@ def beat(groups: Clients, group: StreamsGroup, member_id: str, rng: random.Rando
 
 
 def check_tasks(groups: Clients) -> None:
-    """Checks that no active task is at two members, assigned or revoking, or runs at two clients;
-    and that a member that must give up tasks has a deadline."""
+    """Checks that no active task is at two members or runs at two clients. A member that must give
+    up tasks must have a deadline."""
     group = groups.shard.view.streams_groups.get(GROUP)
     holders: Counter[Task] = Counter()
     known = group.members if group else {}
@@ -105,8 +108,8 @@ def check_tasks(groups: Clients) -> None:
 
 
 def finish(groups: Clients) -> None:
-    """Lets all members send heartbeats, also after topics have changed and a member has joined;
-    then every task has one active member."""
+    """Lets all members send heartbeats. Checks that each task then has one active member, also
+    after topics have changed and a member has joined."""
     for name in ("t", STORE.name):
         groups.topic(name, 8)
     groups.join("last", topology=STATEFUL)

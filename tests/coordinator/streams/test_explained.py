@@ -1,4 +1,5 @@
-"""The events that explain a streams group, and its view: tasks, and members that wait for them."""
+"""The events and the view that explain a streams group: problems, tasks, and members that wait for
+tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ def named(groups: StreamsGroups, kind: type) -> list[object]:
     return [each for each in groups.events if isinstance(each, kind)]
 
 
-def test_problem_of_the_topology_is_reported_when_it_begins_changes_and_ends() -> None:
+def test_topology_problem_is_reported_when_it_begins_changes_and_ends() -> None:
     groups = StreamsGroups()
     groups.topics(t=-1)
     groups.join("a", topology=STATEFUL)
@@ -43,7 +44,7 @@ def test_problem_of_the_topology_is_reported_when_it_begins_changes_and_ends() -
     assert look(groups.group, groups.image).problem is None
 
 
-def test_delayed_assignment_is_reported_with_its_end() -> None:
+def test_delayed_assignment_is_reported_with_the_end_of_the_delay() -> None:
     groups = StreamsGroups(delay_ms=3_000)
     groups.join("a")
     assert named(groups, FirstTargetDelayed) == [FirstTargetDelayed(GROUP, 3_000)]
@@ -54,7 +55,7 @@ def test_delayed_assignment_is_reported_with_its_end() -> None:
     assert look(groups.group, groups.image).delayed_until_ms is None
 
 
-def test_shutdown_is_reported_once_with_its_member() -> None:
+def test_requested_shutdown_is_reported_once_with_the_requesting_member() -> None:
     groups = StreamsGroups()
     groups.join("a")
     groups.send("a", 2, shutdown_application=True)
@@ -86,7 +87,7 @@ def test_member_waits_for_the_task_that_another_member_must_give_up() -> None:
     assert view.awaited().deadline_ms is None
 
 
-def test_standby_task_of_the_own_process_is_awaited() -> None:
+def test_member_with_all_its_standby_tasks_waits_for_no_task() -> None:
     groups = StreamsGroups(standby=1)
     groups.topic(STORE.name, 2)
     groups.stable("a", "b", topology=STATEFUL)
@@ -95,7 +96,7 @@ def test_standby_task_of_the_own_process_is_awaited() -> None:
     assert tasks.waits_for == ()
 
 
-def test_start_of_a_problem_survives_assignments_and_restarts_of_the_instance() -> None:
+def test_start_time_of_a_problem_survives_assignments_and_instance_restarts() -> None:
     groups = StreamsGroups(delay_ms=3_000)
     groups.topics(t=-1)
     began = groups.now
@@ -117,7 +118,7 @@ def test_start_of_a_problem_survives_assignments_and_restarts_of_the_instance() 
     assert view.state_since_ms == groups.now_ms
 
 
-def test_loaded_group_counts_its_problem_from_the_load() -> None:
+def test_start_time_of_a_problem_in_a_loaded_group_is_the_time_of_the_load() -> None:
     groups = StreamsGroups()
     groups.topics(t=-1)
     groups.join("a")

@@ -1,4 +1,5 @@
-"""StreamsGroupHeartbeat: the order of the checks, the records, the statuses and the replies."""
+"""StreamsGroupHeartbeat: the order of the checks, the written records, the statuses and the
+replies."""
 
 from __future__ import annotations
 
@@ -204,7 +205,7 @@ REFUSED: list[tuple[dict[str, Any], int, str | None]] = [
 
 
 @pytest.mark.parametrize(("fields", "error", "text"), [*MALFORMED, *REFUSED])
-def test_first_failing_check_determines_the_error(
+def test_first_failing_check_of_a_streams_heartbeat_determines_the_error(
     fields: dict[str, Any], error: int, text: str | None
 ) -> None:
     groups = StreamsGroups(streams_max_size=2)
@@ -229,7 +230,7 @@ def test_first_failing_check_determines_the_error(
         ({SUB: (0,)}, NONE),
     ],
 )
-def test_previous_epoch_is_accepted_if_the_member_owns_only_assigned_tasks(
+def test_previous_member_epoch_is_accepted_if_member_owns_only_assigned_tasks(
     groups: StreamsGroups, owned: dict[str, tuple[int, ...]] | None, error: int
 ) -> None:
     groups.stable("a", "b")
@@ -238,7 +239,9 @@ def test_previous_epoch_is_accepted_if_the_member_owns_only_assigned_tasks(
     assert groups.send("a", 2, **lists).error_code == error
 
 
-def test_topology_with_missing_counts_is_refused_with_the_reason(groups: StreamsGroups) -> None:
+def test_topology_whose_partition_counts_cannot_be_derived_is_refused(
+    groups: StreamsGroups,
+) -> None:
     both = Subtopology(
         SUB, (), repartition_source_topics=(InternalTopic("r"),), repartition_sink_topics=("r",)
     )
@@ -248,7 +251,7 @@ def test_topology_with_missing_counts_is_refused_with_the_reason(groups: Streams
     assert GROUP not in groups.shard.view.streams_groups
 
 
-def test_changed_topology_is_refused_and_one_of_a_lower_epoch_is_stale(
+def test_changed_topology_is_refused_and_a_lower_topology_epoch_gets_status_stale(
     groups: StreamsGroups,
 ) -> None:
     groups.stable("a", topology=replace(TOPOLOGY, epoch=3))
@@ -264,7 +267,7 @@ def test_changed_topology_is_refused_and_one_of_a_lower_epoch_is_stale(
     assert groups.group.topology == replace(TOPOLOGY, epoch=3)
 
 
-def test_topology_with_its_subtopologies_in_another_order_is_the_same(
+def test_order_of_subtopologies_does_not_change_the_topology(
     groups: StreamsGroups,
 ) -> None:
     groups.topics(u=1)
@@ -296,7 +299,9 @@ def test_first_member_writes_all_records_in_the_order_of_kafka(groups: StreamsGr
     assert groups.group.state() is StreamsGroupState.STABLE
 
 
-def test_unchanged_heartbeat_writes_nothing_and_has_no_assignment(groups: StreamsGroups) -> None:
+def test_heartbeat_without_a_change_writes_no_record_and_returns_no_assignment(
+    groups: StreamsGroups,
+) -> None:
     groups.join("a")
     for _ in range(2):
         reply = groups.send("a", 2)
@@ -325,7 +330,7 @@ def test_second_member_waits_until_the_first_member_gives_up_its_task(
     groups.check_loaded()
 
 
-def test_member_that_leaves_writes_its_tombstones_and_keeps_the_values_of_the_epoch(
+def test_leaving_member_is_removed_by_tombstones_and_the_group_epoch_rises(
     groups: StreamsGroups,
 ) -> None:
     groups.stable("a", "b")
@@ -372,7 +377,7 @@ def test_changed_number_of_standby_replicas_raises_the_epoch(groups: StreamsGrou
 # ------------------------------------------------------------------------------------- the topics
 
 
-def test_missing_source_topic_is_a_status_and_its_creation_assigns_the_tasks(
+def test_missing_source_topic_gives_a_status_and_its_creation_assigns_the_tasks(
     groups: StreamsGroups,
 ) -> None:
     topology = Topology(0, (Subtopology(SUB, ("later",)),))
@@ -386,7 +391,9 @@ def test_missing_source_topic_is_a_status_and_its_creation_assigns_the_tasks(
     assert (reply.status, reply.assignment) == ((), TaskRoles({SUB: (0, 1, 2)}))
 
 
-def test_missing_internal_topic_is_a_status_and_is_to_be_created(groups: StreamsGroups) -> None:
+def test_missing_internal_topic_gives_a_status_and_is_returned_for_creation(
+    groups: StreamsGroups,
+) -> None:
     reply = groups.join("a", topology=STATEFUL)
     assert reply.status == ((3, "Internal topics are missing: g-store-changelog"),)
     assert reply.missing_topics == (replace(STORE, partitions=2, replication_factor=-1),)
@@ -410,7 +417,7 @@ def test_more_partitions_of_a_source_topic_raise_the_epoch(groups: StreamsGroups
     assert "more partitions" in bumped.detail
 
 
-def test_deleted_source_topic_takes_the_tasks_away(groups: StreamsGroups) -> None:
+def test_tasks_are_revoked_when_their_source_topic_is_deleted(groups: StreamsGroups) -> None:
     groups.join("a")
     groups.topics(t=-1)
     reply = groups.owning("a", 2, active={SUB: (0, 1)})
@@ -451,7 +458,7 @@ def test_initial_delay_begins_again_when_a_member_joins_an_empty_group() -> None
     assert (reply.member_epoch, reply.assignment) == (2, TaskRoles())
 
 
-def test_end_of_the_initial_delay_writes_nothing_in_an_empty_group() -> None:
+def test_end_of_the_initial_delay_writes_no_record_in_an_empty_group() -> None:
     groups = StreamsGroups(delay_ms=3_000)
     groups.join("a")
     groups.send("a", -1)
@@ -460,7 +467,7 @@ def test_end_of_the_initial_delay_writes_nothing_in_an_empty_group() -> None:
     assert len(groups.log) == before
 
 
-def test_tasks_of_a_lost_response_are_repeated_to_a_member_that_reports_none() -> None:
+def test_assignment_is_returned_again_to_a_member_that_lists_no_tasks() -> None:
     groups = StreamsGroups()
     groups.join("a")
     lost = groups.owning("a", 1)
@@ -473,7 +480,7 @@ def test_tasks_of_a_lost_response_are_repeated_to_a_member_that_reports_none() -
     assert groups.send("a", epoch).assignment is None
 
 
-def test_revocation_in_a_lost_response_is_repeated_to_a_member_that_lists_the_task() -> None:
+def test_revocation_is_returned_again_to_a_member_that_still_lists_the_task() -> None:
     groups = StreamsGroups()
     epoch = groups.stable("a")
     owned = groups.active("a")
@@ -501,7 +508,7 @@ def test_assignment_interval_delays_the_next_target() -> None:
 # ------------------------------------------------------------------------- shutdown and endpoints
 
 
-def test_requested_shutdown_is_a_status_for_all_members_until_the_group_is_empty(
+def test_requested_shutdown_gives_all_members_a_status_until_the_group_is_empty(
     groups: StreamsGroups,
 ) -> None:
     groups.stable("a", "b")
@@ -523,7 +530,9 @@ def test_shutdown_may_be_requested_by_a_member_that_leaves(groups: StreamsGroups
     assert [code for code, _ in groups.send("a", 3).status] == [4]
 
 
-def test_endpoints_are_sent_when_their_version_differs(groups: StreamsGroups) -> None:
+def test_endpoints_are_returned_when_the_member_has_another_endpoint_epoch(
+    groups: StreamsGroups,
+) -> None:
     here, there = Endpoint("here", 1), Endpoint("there", 2)
     reply = groups.join("a", user_endpoint=here)
     assert (reply.endpoint_epoch, reply.endpoints) == (
@@ -542,7 +551,9 @@ def test_endpoints_are_sent_when_their_version_differs(groups: StreamsGroups) ->
     assert (reply.endpoint_epoch, reply.endpoints) == (version, None)
 
 
-def test_endpoint_has_no_topics_before_the_topology_is_configured(groups: StreamsGroups) -> None:
+def test_endpoint_has_no_partitions_while_the_source_topic_is_missing(
+    groups: StreamsGroups,
+) -> None:
     groups.topics(t=-1)
     reply = groups.join("a", user_endpoint=Endpoint("here", 1))
     assert reply.endpoints == (EndpointTopics(Endpoint("here", 1), [], []),)
@@ -551,7 +562,7 @@ def test_endpoint_has_no_topics_before_the_topology_is_configured(groups: Stream
 # ------------------------------------------------------------------------------------- the timers
 
 
-def test_session_expires_without_heartbeats(groups: StreamsGroups) -> None:
+def test_streams_member_is_removed_when_its_session_expires(groups: StreamsGroups) -> None:
     groups.stable("a", "b")
     groups.pass_ms(30_000)
     groups.send("a", 3)
@@ -607,7 +618,7 @@ def test_rebalance_timeout_ends_when_the_member_gives_up_its_task(groups: Stream
 # ------------------------------------------------------------------------------------- the events
 
 
-def test_events_explain_a_rebalance_in_sentences(groups: StreamsGroups) -> None:
+def test_events_of_a_streams_group_explain_a_rebalance_in_sentences(groups: StreamsGroups) -> None:
     groups.stable("a")
     groups.join("b")
     bumped = next(each for each in groups.events if isinstance(each, EpochBumped))
@@ -619,20 +630,22 @@ def test_events_explain_a_rebalance_in_sentences(groups: StreamsGroups) -> None:
     assert [type(each) for each in groups.events][-2:] == [GroupReconciled, Assigned]
 
 
-def test_rebalance_of_a_test_raises_the_epoch(groups: StreamsGroups) -> None:
+def test_rebalance_command_of_test_mode_raises_the_streams_group_epoch(
+    groups: StreamsGroups,
+) -> None:
     groups.stable("a")
     groups.take(groups.shard.do(lambda step: on_command.rebalance(step, GROUP), groups.now))
     assert groups.kinds() == "17"
     assert groups.send("a", 2).member_epoch == 3
 
 
-def test_expiry_by_a_test_removes_the_member(groups: StreamsGroups) -> None:
+def test_expire_command_of_test_mode_removes_the_streams_member(groups: StreamsGroups) -> None:
     groups.stable("a", "b")
     groups.take(groups.shard.do(lambda step: on_command.expire(step, GROUP, "b"), groups.now))
     assert list(groups.group.members) == ["a"]
 
 
-def test_tasks_that_do_not_fit_a_batch_are_refused_before_they_are_assigned(
+def test_topology_is_refused_when_its_tasks_do_not_fit_a_batch(
     groups: StreamsGroups,
 ) -> None:
     groups.topics(t=10_000)
@@ -642,7 +655,7 @@ def test_tasks_that_do_not_fit_a_batch_are_refused_before_they_are_assigned(
     assert GROUP not in groups.shard.view.streams_groups
 
 
-def test_assignment_that_does_not_fit_a_batch_is_refused() -> None:
+def test_streams_heartbeat_is_refused_when_its_assignment_does_not_fit_a_batch() -> None:
     groups = StreamsGroups(max_record_bytes=400)
     groups.topics(t=90)
     reply = groups.join("a")

@@ -1,5 +1,5 @@
-"""A shard that is loaded from its log has the same streams groups, whatever the log contains; tasks
-are never at two processes at once."""
+"""A shard that is loaded from its log has the same streams groups, also from a compacted log. A
+task never has two owners."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def kinds(*runs: Run) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_group_after_random_requests_is_equal_after_a_load_and_no_task_has_two_owners(
+def test_streams_group_after_random_requests_is_the_same_after_a_load(
     seed: int,
 ) -> None:
     live(seed)
 
 
-def test_newest_record_determines_the_type_of_a_group() -> None:
+def test_newest_record_in_the_log_determines_the_type_of_a_group() -> None:
     for other in (CLASSIC, COMMIT, CONSUMER, SHARE):
         assert kinds(other, EPOCH) == (["streams"], [GROUP])
     assert kinds(EPOCH, CONSUMER) == (["consumer"], [])
@@ -71,7 +71,7 @@ def test_newest_record_determines_the_type_of_a_group() -> None:
     assert kinds(EPOCH, CLASSIC) == (["classic"], [])
 
 
-def test_group_is_made_by_any_record_and_removed_by_the_tombstone_of_its_epoch() -> None:
+def test_load_creates_a_group_at_any_record_and_removes_it_at_the_epoch_tombstone() -> None:
     topology = of_group(StreamsTopologyRecord(TOPOLOGY))
     gone = of_group(StreamsTopologyRecord(None))
     assert kinds(topology)[1] == [GROUP]
@@ -80,7 +80,7 @@ def test_group_is_made_by_any_record_and_removed_by_the_tombstone_of_its_epoch()
     assert kinds(of_group(StreamsEpochRecord(None), StreamsMemberRecord("m", None)))[1] == []
 
 
-def test_compacted_log_may_have_only_one_half_of_a_member() -> None:
+def test_streams_member_is_loaded_from_a_member_record_or_a_current_assignment_record() -> None:
     shard = load(
         batches_of(
             [
@@ -99,7 +99,7 @@ def test_compacted_log_may_have_only_one_half_of_a_member() -> None:
     assert group.epoch == StreamsGroupEpoch(1)
 
 
-def test_loaded_member_has_full_timers_and_topics_are_compared_again() -> None:
+def test_loaded_member_has_full_timeouts_and_its_topics_are_checked_again() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.join("b")
@@ -149,7 +149,7 @@ def test_member_of_a_group_without_topology_must_rejoin() -> None:
     assert groups.group.topology == TOPOLOGY
 
 
-def test_records_of_a_group_restore_the_same_group() -> None:
+def test_records_written_for_a_streams_group_restore_the_same_group() -> None:
     groups = StreamsGroups(standby=1)
     groups.topic(STORE.name, 2)
     groups.stable("a", "b", "c", topology=STATEFUL)

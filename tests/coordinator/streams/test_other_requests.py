@@ -1,4 +1,5 @@
-"""Requests of other APIs that a streams group receives, and its description and deletion."""
+"""Requests of other APIs that a streams group receives, and StreamsGroupDescribe and
+DeleteGroups."""
 
 from __future__ import annotations
 
@@ -132,7 +133,9 @@ ANSWERS: list[tuple[Call, Reply]] = [
 
 
 @pytest.mark.parametrize(("call", "reply"), ANSWERS, ids=lambda each: type(each).__name__)
-def test_request_of_another_api_gets_the_error_of_kafka(call: Call, reply: Reply) -> None:
+def test_request_of_another_api_to_a_streams_group_gets_the_error_of_kafka(
+    call: Call, reply: Reply
+) -> None:
     groups = StreamsGroups()
     groups.stable("a")
     assert groups.ask(call) == reply
@@ -141,7 +144,7 @@ def test_request_of_another_api_gets_the_error_of_kafka(call: Call, reply: Reply
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share"])
-def test_heartbeat_of_another_type_does_not_join_an_empty_streams_group(kind: str) -> None:
+def test_heartbeat_of_another_group_type_does_not_join_an_empty_streams_group(kind: str) -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.send("a", -1)
@@ -189,7 +192,7 @@ def test_streams_member_does_not_join_a_classic_group_with_members() -> None:
 # -------------------------------------------------------------------------------------- offsets
 
 
-def test_members_commit_and_fetch_with_their_epochs() -> None:
+def test_streams_members_commit_and_fetch_offsets_with_their_member_epoch() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     assert groups.ask(OffsetCommit("k", GROUP, 2, "a", None, -1, OFFSETS)) == CommitReply(NONE)
@@ -202,7 +205,7 @@ def test_members_commit_and_fetch_with_their_epochs() -> None:
     assert groups.ask(nobody) == CommitReply(NONE)
 
 
-def test_commit_with_an_older_epoch_is_accepted_for_tasks_received_by_then() -> None:
+def test_commit_with_an_older_epoch_is_accepted_for_tasks_owned_in_that_epoch() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.join("b")
@@ -222,7 +225,7 @@ def test_commit_with_an_older_epoch_is_accepted_for_tasks_received_by_then() -> 
     assert commit(0, "unknown") == CommitReply(STALE_MEMBER_EPOCH)
 
 
-def test_commit_for_a_task_that_must_be_given_up_is_accepted() -> None:
+def test_commit_for_a_revoking_task_is_accepted() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.join("b")
@@ -231,7 +234,7 @@ def test_commit_for_a_task_that_must_be_given_up_is_accepted() -> None:
     assert groups.ask(OffsetCommit("k", GROUP, 2, "a", None, -1, offsets)) == CommitReply(NONE)
 
 
-def test_admin_commits_into_an_empty_group_and_deletes_its_offsets() -> None:
+def test_admin_client_commits_and_deletes_offsets_of_an_empty_streams_group() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.send("a", -1)
@@ -240,7 +243,7 @@ def test_admin_commits_into_an_empty_group_and_deletes_its_offsets() -> None:
     assert reply == OffsetDeleteReply(NONE, [("t", [(0, NONE)])])
 
 
-def test_empty_group_without_offsets_is_removed_by_retention() -> None:
+def test_empty_streams_group_without_offsets_is_removed_by_the_retention_check() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.send("a", -1)
@@ -250,7 +253,7 @@ def test_empty_group_without_offsets_is_removed_by_retention() -> None:
     groups.check_loaded()
 
 
-def test_offsets_of_an_empty_group_expire_after_the_retention() -> None:
+def test_offsets_of_an_empty_streams_group_expire_after_their_retention() -> None:
     times = {"offsets_retention_ms": 60_000, "offsets_retention_check_interval_ms": 10_000}
     groups = StreamsGroups(**times)
     groups.stable("a")
@@ -280,7 +283,7 @@ def test_offsets_of_an_empty_group_expire_after_the_retention() -> None:
         ((), ("consumer", "classic", "share"), False),
     ],
 )
-def test_group_is_listed_by_state_and_type(
+def test_streams_group_is_listed_by_state_and_type(
     states: tuple[str, ...], types: tuple[str, ...], is_listed: bool
 ) -> None:
     groups = StreamsGroups()
@@ -290,7 +293,7 @@ def test_group_is_listed_by_state_and_type(
     assert reply == ListReply(NONE, listed if is_listed else [])
 
 
-def test_description_has_topology_members_and_tasks() -> None:
+def test_streams_group_describe_returns_topology_members_and_tasks() -> None:
     groups = StreamsGroups()
     groups.topic(STORE.name, 2)
     groups.stable("a", "b", topology=STATEFUL)
@@ -312,7 +315,7 @@ def test_description_has_topology_members_and_tasks() -> None:
     )
 
 
-def test_description_of_a_group_that_is_not_ready_has_the_topology_of_the_members() -> None:
+def test_description_of_a_not_ready_group_has_the_topology_of_its_members() -> None:
     groups = StreamsGroups()
     groups.join("a", topology=STATEFUL)
     reply = groups.ask(StreamsGroupDescribe("k", GROUP))
@@ -324,14 +327,16 @@ def test_description_of_a_group_that_is_not_ready_has_the_topology_of_the_member
     ("group_id", "text"),
     [("new", "Group new not found."), ("old", "Group old is not a streams group.")],
 )
-def test_description_of_another_group_gets_the_error_of_kafka(group_id: str, text: str) -> None:
+def test_streams_group_describe_of_another_group_type_gets_the_error_of_kafka(
+    group_id: str, text: str
+) -> None:
     groups = StreamsGroups()
     groups.ask(OffsetCommit("k", "old", -1, "", None, -1, OFFSETS))
     reply = groups.ask(StreamsGroupDescribe("k", group_id))
     assert reply == StreamsDescribeReply(GROUP_ID_NOT_FOUND, group_id, text)
 
 
-def test_deletion_writes_the_tombstones_in_the_order_of_kafka() -> None:
+def test_deletion_of_a_streams_group_writes_tombstones_in_the_order_of_kafka() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.ask(OffsetCommit("k", GROUP, 2, "a", None, -1, OFFSETS))
@@ -346,7 +351,7 @@ def test_deletion_writes_the_tombstones_in_the_order_of_kafka() -> None:
     assert groups.join("a").member_epoch == 2
 
 
-def test_view_shows_the_partitions_that_members_read_and_for_which_they_wait() -> None:
+def test_view_of_a_streams_group_shows_owned_and_awaited_partitions_of_members() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.join("b")
@@ -369,7 +374,7 @@ def test_view_shows_the_partitions_that_members_read_and_for_which_they_wait() -
 # ------------------------------------------------------------------------------------ other replies
 
 
-def test_calls_get_the_error_of_a_shard_that_loads_or_failed() -> None:
+def test_streams_calls_get_the_error_of_a_loading_or_failed_shard() -> None:
     call = StreamsHeartbeat("k", GROUP, "a", 0, "c", "/h")
     assert loading_error(call) == COORDINATOR_LOAD_IN_PROGRESS
     assert refusal(call, NOT_COORDINATOR) == StreamsHeartbeatReply(NOT_COORDINATOR)
@@ -379,7 +384,7 @@ def test_calls_get_the_error_of_a_shard_that_loads_or_failed() -> None:
     assert failed(described, NOT_COORDINATOR) == StreamsDescribeReply(NOT_COORDINATOR, GROUP)
 
 
-def test_group_is_kept_by_a_load_together_with_its_offsets() -> None:
+def test_streams_group_and_its_offsets_are_restored_by_a_load() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.ask(OffsetCommit("k", GROUP, 2, "a", None, -1, OFFSETS))

@@ -1,4 +1,4 @@
-"""Random lives of streams groups detect planted faults of the coordinator."""
+"""Random histories of streams groups detect each fault that a test plants into the coordinator."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def changed_topic_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_random_lives_detect_a_planted_fault(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_histories_of_streams_groups_detect_each_planted_fault(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     for seed in range(LIVES):
         try:

@@ -1,4 +1,4 @@
-"""Topologies get the partition counts, tasks and messages of Kafka 4.3.1."""
+"""Topologies get the same partition counts, tasks and messages as in Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def of(*subtopologies: Subtopology) -> Topology:
 
 
 def part(name: str, *sources: str, **fields: Any) -> Subtopology:
-    """Returns a subtopology. In ``reads`` and ``logs``, a text is a topic without a count."""
+    """Returns a subtopology. A string in ``reads`` or ``logs`` is an internal topic without a
+    partition count."""
     reads, logs = fields.pop("reads", ()), fields.pop("logs", ())
     return Subtopology(
         name,
@@ -56,25 +57,25 @@ COUNTING = of(
 
 
 def counts(configured: ConfiguredTopology) -> dict[str, int]:
-    """Returns the partition counts of the missing internal topics."""
+    """Returns the partition counts of the internal topics that do not exist."""
     return {topic.name: topic.partitions for topic in configured.missing_internal}
 
 
-def test_topology_without_its_source_topics_has_status_1() -> None:
+def test_topology_has_status_1_when_source_topics_do_not_exist() -> None:
     configured = configure(COUNTING, image({"words": 3}))
     assert configured.status == ((MISSING_SOURCE_TOPICS, "Source topics lines are missing."),)
     assert (configured.tasks, configured.missing_internal) == ({}, ())
     assert configured.required == {"lines", "words", "counts"}
 
 
-def test_status_names_three_missing_topics_and_counts_the_others() -> None:
+def test_status_of_a_topology_names_three_missing_topics_and_counts_the_others() -> None:
     configured = configure(of(part("0", "e", "d", "c", "b", "a")), image({"b": 1}))
     assert configured.status == (
         (MISSING_SOURCE_TOPICS, "Source topics a, c, d and 1 additional topics are missing."),
     )
 
 
-def test_missing_internal_topics_get_the_partitions_of_their_input() -> None:
+def test_missing_internal_topics_get_the_partition_count_of_their_input_topics() -> None:
     configured = configure(COUNTING, image({"lines": 6}))
     assert configured.status == (
         (MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, words"),
@@ -86,7 +87,7 @@ def test_missing_internal_topics_get_the_partitions_of_their_input() -> None:
     )
 
 
-def test_complete_topology_has_the_tasks_of_its_largest_inputs() -> None:
+def test_number_of_tasks_is_the_largest_partition_count_of_the_input_topics() -> None:
     configured = configure(COUNTING, image({"lines": 6, "words": 6, "counts": 6}))
     assert configured.status == ()
     assert configured.tasks == {"0": SubtopologyTasks(6, False), "1": SubtopologyTasks(6, True)}
@@ -95,7 +96,7 @@ def test_complete_topology_has_the_tasks_of_its_largest_inputs() -> None:
     assert configured.tasks == {"0": SubtopologyTasks(5, True)}
 
 
-def test_configs_and_counts_of_internal_topics_are_shown() -> None:
+def test_configured_topology_has_configs_and_counts_of_its_internal_topics() -> None:
     log = InternalTopic("log", 0, 0, (("cleanup.policy", "compact"),))
     configured = configure(of(part("0", "in", logs=(log,))), image({"in": 3}))
     assert configured.missing_internal[0].configs == log.configs
@@ -104,7 +105,7 @@ def test_configs_and_counts_of_internal_topics_are_shown() -> None:
     )
 
 
-def test_repartition_topic_keeps_its_own_count() -> None:
+def test_repartition_topic_keeps_the_partition_count_of_the_topology() -> None:
     configured = configure(
         of(part("0", "in", writes=["r"]), part("1", reads=(InternalTopic("r", 7),), logs=("log",))),
         image({"in": 3}),
@@ -112,7 +113,7 @@ def test_repartition_topic_keeps_its_own_count() -> None:
     assert counts(configured) == {"r": 7, "log": 7}
 
 
-def test_counts_pass_through_a_chain_of_repartition_topics() -> None:
+def test_partition_counts_propagate_through_a_chain_of_repartition_topics() -> None:
     chain = of(
         part("2", reads=("b",), logs=("log",)),
         part("1", reads=("a",), writes=["b"]),
@@ -121,7 +122,7 @@ def test_counts_pass_through_a_chain_of_repartition_topics() -> None:
     assert counts(configure(chain, image({"in": 5}))) == {"a": 5, "b": 5, "log": 5}
 
 
-def test_loop_of_repartition_topics_without_a_count_is_invalid() -> None:
+def test_cycle_of_repartition_topics_without_a_partition_count_is_invalid() -> None:
     loop = of(part("0", reads=("a",), writes=["b"]), part("1", reads=("b",), writes=["a"]))
     configured = configure(loop, image({}))
     assert configured.invalid == (
@@ -131,7 +132,7 @@ def test_loop_of_repartition_topics_without_a_count_is_invalid() -> None:
     assert (configured.status, configured.tasks) == ((), {})
 
 
-def test_loop_of_repartition_topics_with_one_count_is_resolved() -> None:
+def test_cycle_of_repartition_topics_with_one_partition_count_is_resolved() -> None:
     loop = of(
         part("0", reads=(InternalTopic("a", 4),), writes=["b"]),
         part("1", reads=("b",), writes=["a"]),
@@ -139,7 +140,7 @@ def test_loop_of_repartition_topics_with_one_count_is_resolved() -> None:
     assert counts(configure(loop, image({}))) == {"a": 4, "b": 4}
 
 
-def test_repartition_topic_that_nothing_writes_is_invalid() -> None:
+def test_repartition_topic_that_no_subtopology_writes_is_invalid() -> None:
     configured = configure(of(part("0", "in", reads=("a",))), image({"in": 2}))
     assert configured.invalid == (
         "Failed to compute number of partitions for all repartition topics, because a repartition"
@@ -152,7 +153,7 @@ def test_subtopology_without_a_source_topic_is_invalid() -> None:
     assert configured.invalid == "No source topics found for subtopology 1"
 
 
-def test_copartitioned_repartition_topic_follows_the_external_topics() -> None:
+def test_copartitioned_repartition_topic_gets_the_count_of_the_external_topics() -> None:
     joining = of(
         part("0", "small", writes=["r"]),
         part("1", "in", reads=("r",), together=[CopartitionGroup((0,), (), (0,))]),
@@ -160,7 +161,7 @@ def test_copartitioned_repartition_topic_follows_the_external_topics() -> None:
     assert counts(configure(joining, image({"small": 2, "in": 6}))) == {"r": 6}
 
 
-def test_copartitioned_repartition_topics_get_the_largest_count() -> None:
+def test_copartitioned_repartition_topics_get_the_largest_partition_count() -> None:
     joining = of(
         part("0", "small", writes=["r"]),
         part("1", "big", writes=["s"]),
@@ -181,7 +182,7 @@ def test_external_topics_that_are_not_copartitioned_have_status_2() -> None:
     assert (configured.tasks, configured.subtopologies) == ({}, ())
 
 
-def test_own_count_that_differs_from_a_copartitioned_topic_has_status_2() -> None:
+def test_repartition_topic_whose_count_differs_from_a_copartition_has_status_2() -> None:
     joining = of(
         part("0", "in", writes=["r"]),
         part(
@@ -197,7 +198,7 @@ def test_own_count_that_differs_from_a_copartitioned_topic_has_status_2() -> Non
     )
 
 
-def test_copartitioned_repartition_topic_that_exists_counts_with_its_partitions() -> None:
+def test_copartitioned_repartition_topic_that_exists_with_another_count_has_status_2() -> None:
     joining = of(
         part("0", "in", writes=["r"]),
         part(
@@ -209,7 +210,7 @@ def test_copartitioned_repartition_topic_that_exists_counts_with_its_partitions(
     assert detail.startswith("Number of partitions [6] of repartition topic [r]")
 
 
-def test_existing_internal_topic_with_another_count_has_status_2() -> None:
+def test_existing_internal_topic_with_another_partition_count_has_status_2() -> None:
     configured = configure(COUNTING, image({"lines": 6, "words": 6, "counts": 3}))
     assert configured.status == (
         (
@@ -259,16 +260,16 @@ def test_existing_internal_topic_with_another_count_has_status_2() -> None:
         ),
     ],
 )
-def test_invalid_topology_has_a_message(given: Topology, message: str | None) -> None:
+def test_invalid_topology_has_an_error_message(given: Topology, message: str | None) -> None:
     assert invalid(given) == message
 
 
-def test_loaded_topology_that_contradicts_itself_is_invalid() -> None:
+def test_loaded_topology_with_inconsistent_fields_is_invalid() -> None:
     given = of(part("0", "in", together=[CopartitionGroup((7,))]))
     assert configure(given, image({"in": 1})).invalid == invalid(given)
 
 
-def test_endpoint_has_the_partitions_of_sources_and_repartition_sources() -> None:
+def test_endpoint_has_the_partitions_of_source_and_repartition_source_topics() -> None:
     joining = of(part("0", "in", writes=["r"]), part("1", "b", "a", reads=("r",)))
     topics = image({"in": 4, "a": 4, "b": 2, "r": 4})
     configured = configure(joining, topics)
@@ -290,7 +291,8 @@ def test_endpoint_omits_a_topic_that_was_deleted() -> None:
 
 
 def chain_of(length: int) -> Topology:
-    """Returns a chain of subtopologies, the last one first."""
+    """Returns a topology in which each subtopology reads a repartition topic of the previous
+    subtopology. The topology lists its subtopologies in reverse order."""
     links = [part("0", "in", writes=["r-0"])] + [
         part(str(each), reads=(f"r-{each - 1}",), writes=[f"r-{each}"], logs=(f"log-{each}",))
         for each in range(1, length)
@@ -298,7 +300,7 @@ def chain_of(length: int) -> Topology:
     return of(*reversed(links))
 
 
-def test_work_grows_with_the_size_of_the_topology() -> None:
+def test_work_to_configure_a_topology_is_linear_in_its_size() -> None:
     topics = image({"in": 3})
     small, big = chain_of(50), chain_of(200)
     few = instructions(lambda: configure(small, topics))
@@ -306,17 +308,17 @@ def test_work_grows_with_the_size_of_the_topology() -> None:
 
 
 def check_stored_results() -> None:
-    """Compares Muster's results with the stored results of Kafka's classes."""
+    """Compares Muster's topologies with the stored results of Kafka's classes."""
     results = kafka_results.stored()
     for seed in kafka_results.TOPOLOGIES:
         assert difference(random_case(seed), next(results)) is None, seed
 
 
-def test_stored_topologies_are_configured_as_by_kafka() -> None:
+def test_configured_topologies_equal_the_stored_results_of_kafka() -> None:
     check_stored_results()
 
 
-def test_model_of_the_assignor_has_the_stored_targets_of_kafka() -> None:
+def test_model_of_the_task_assignor_returns_the_stored_targets_of_kafka() -> None:
     results = list(kafka_results.stored())[len(kafka_results.TOPOLOGIES) :]
     groups = [group for seed in kafka_results.LIVES for group in random_lives(seed)]
     for group, kafka in zip(groups, results, strict=True):
@@ -376,7 +378,7 @@ def loops_are_not_found(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_stored_results_find_each_planted_fault(
+def test_stored_results_of_kafka_detect_each_planted_fault(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

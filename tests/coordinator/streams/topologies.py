@@ -1,4 +1,4 @@
-"""Random topologies, and their comparison with the results of Kafka's classes."""
+"""Random topologies of streams groups, and their comparison with the results of Kafka's classes."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from coordinator.topics_image import Topic, TopicsImage
 from offsets.streams_records import CopartitionGroup, InternalTopic, Subtopology, Tasks, Topology
 
 Kafka = Mapping[str, Any]
-"""A result of tests/interop/programs/StreamsClasses.java."""
+"""A result that tests/interop/programs/StreamsClasses.java printed."""
 INVALID = "StreamsInvalidTopologyException"
 
 
 class TopologyCase(NamedTuple):
-    """A topology, the partition counts of the existing topics, and the tasks of one member."""
+    """A topology, the partition counts of existing topics, and the tasks of one member."""
 
     topology: Topology
     topics: Mapping[str, int]
     tasks: Tasks
     is_strange: bool
-    """Whether the topology may contradict itself, or have names that no client sends."""
+    """True if the topology may be inconsistent, or may have names that no client sends."""
 
     def image(self) -> TopicsImage:
         return image(self.topics)
 
     def given(self) -> dict[str, Any]:
-        """Returns the input of StreamsClasses.java."""
+        """Returns the case as input of StreamsClasses.java."""
         return {
             "call": "configure",
             "subtopologies": [asdict(each) for each in self.topology.subtopologies],
@@ -45,14 +45,14 @@ class TopologyCase(NamedTuple):
 
 
 def image(topics: Mapping[str, int]) -> TopicsImage:
-    """Returns an image with topics of these partition counts."""
     return TopicsImage(
         Topic(name.encode()[:16].ljust(16, b"\0"), name, count) for name, count in topics.items()
     )
 
 
 def difference(case: TopologyCase, kafka: Kafka) -> str | None:
-    """Returns how Muster's result differs from Kafka's, or None."""
+    """Returns the difference between Muster's and Kafka's result as text, or None if they are
+    equal."""
     problem = invalid_names(case.topology)
     if kafka.get("internal") or kafka.get("illegal"):
         named = kafka["internal"] or kafka["illegal"]
@@ -100,16 +100,15 @@ def difference(case: TopologyCase, kafka: Kafka) -> str | None:
 
 
 def _existing(parts: Iterable[tuple[str, Sequence[int]]], topics: Mapping[str, int]) -> list[Any]:
-    """Returns the partitions that exist; Kafka 4.3.1 returns others too."""
+    """Returns the existing partitions of an endpoint. Kafka 4.3.1 also returns partitions that do
+    not exist."""
     existing = ([name, [each for each in found if each < topics[name]]] for name, found in parts)
     return [part for part in existing if part[1]]
 
 
 def _same_detail(status: int, detail: str, kafka: str) -> bool:
-    """Returns whether two details are equal, apart from the names of internal topics.
-
-    If several topics are missing or have wrong counts, Kafka names them in the order of hashes.
-    """
+    """Returns True if two status texts are equal, apart from the names of internal topics. If
+    several topics are missing or have wrong counts, Kafka names them in hash order."""
     if status == MISSING_INTERNAL_TOPICS:
         counted = " and ", ", "
         return all(detail.count(text) == kafka.count(text) for text in counted)
@@ -120,7 +119,7 @@ def _same_detail(status: int, detail: str, kafka: str) -> bool:
 
 
 class _Draw:
-    """Draws one case."""
+    """Draws one random case."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -162,7 +161,8 @@ class _Draw:
         return TopologyCase(topology, self.topics, tasks, self.is_strange)
 
     def _edges(self, places: int) -> dict[str, tuple[list[int], list[int]]]:
-        """Returns the writers and readers of each repartition topic."""
+        """Returns for each repartition topic the subtopologies that write it and the subtopologies
+        that read it."""
         edges = {}
         for number in range(self.random.randint(0, 2 * places - 1)):
             writers = self.random.sample(range(places), 1 if self.chance(0.8) else min(2, places))
@@ -216,7 +216,7 @@ class _Draw:
         return tuple(index for index in range(number) if self.chance(0.6))
 
     def _strange(self, each: Subtopology) -> Subtopology:
-        """Returns the subtopology with one property that Kafka refuses."""
+        """Returns the subtopology with one change that Kafka refuses."""
         changed = {field.name: getattr(each, field.name) for field in fields(each)}
         kind = self.random.randrange(8)
         if kind == 0:
@@ -238,7 +238,6 @@ class _Draw:
         return Subtopology(**changed)
 
     def _create_internal_topics(self, topology: Topology) -> None:
-        """Creates some or all of the internal topics, mostly with the expected counts."""
         if self.chance(0.3) or invalid_structure(topology) is not None:
             return
         expected = configure(topology, image(self.topics)).missing_internal
@@ -253,5 +252,5 @@ class _Draw:
 
 
 def random_case(seed: int) -> TopologyCase:
-    """Returns a topology that a client might send, and sometimes one that is refused."""
+    """Returns a random topology, which is mostly valid."""
     return _Draw(seed).case()

@@ -1,5 +1,5 @@
-"""Fixtures of the recipes: the topic `orders`, and members of the group `billing` that run in child
-processes."""
+"""Fixtures of the recipe tests: the topic `orders`, and members of the group `billing` that run in
+child processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.musterd.recipes.driven import CLIENTS, Member, Pool, Worker, workers
 
 JAVA = pytest.mark.interop
 SESSION_MS = 50_000
-"""The session timeout in ms. It is shorter than the minute by which tests advance the clock, and
-longer than the delays of a busy machine."""
+"""The session timeout of members in ms. Tests advance the clock by a minute to expire a session, so
+the timeout is shorter. It is longer than the delays of a busy machine."""
 
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
-    """Yields the workers that all tests of a test process share."""
+    """Yields the worker processes that all tests of a pytest process share."""
     with workers() as made:
         yield made
 
@@ -34,7 +34,7 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 class Shop:
-    """An empty broker with the topic `orders`, and the workers of one client library."""
+    """An empty broker with the topic `orders`, and worker processes of one client library."""
 
     def __init__(self, muster: Muster, pool: Pool, client: str) -> None:
         self.muster = muster
@@ -63,7 +63,8 @@ class Shop:
         reset: str = "earliest",
         role: str = "first",
     ) -> Member:
-        """Starts a member of `billing`. Each ``role`` has a process of its own."""
+        """Starts a member of `billing`. Members with different ``role`` run in different
+        processes."""
         asked: dict[str, Any] = {
             "careful": careful,
             "batch": batch,
@@ -89,7 +90,6 @@ class Shop:
 
 @pytest.fixture
 def shop(muster: Muster, pool: Pool, client: str) -> Iterator[Shop]:
-    """A shop whose topic `orders` has one partition."""
     muster.create_topics("orders", "orders.dead", retention_ms=-1)
     made = Shop(muster, pool, client)
     yield made

@@ -23,7 +23,8 @@ Partition = tuple[str, int]
 
 
 class Refused(Exception):
-    """A command failed in the worker. ``name`` is the name of the error in the client library."""
+    """Raised when a command fails in the worker. ``name`` is the name of the error in the client
+    library."""
 
     def __init__(self, name: str, says: str) -> None:
         super().__init__(f"{name}: {says}")
@@ -56,7 +57,6 @@ class Worker:
 
     @property
     def runs(self) -> bool:
-        """True if the process runs."""
         return self._process.poll() is None
 
     def ask(self, verb: str, **words: Any) -> Any:
@@ -74,7 +74,6 @@ class Worker:
         return answer["ok"]
 
     def _said(self) -> str:
-        """Returns the last 3000 characters of the standard error of the worker."""
         self._errors.seek(0)
         return self._errors.read()[-3000:]
 
@@ -93,7 +92,8 @@ class Member:
         worker.ask("open", name=name, **asked)
 
     def fetch(self, within_s: float = 0.05) -> list[Any]:
-        """Polls once and returns the batch, which must be processed before the next poll."""
+        """Polls once and returns the batch. The test must process the batch before the next
+        poll."""
         batch: list[Any] = self.worker.ask("fetch", name=self.name, within_s=within_s)
         return batch
 
@@ -102,13 +102,14 @@ class Member:
         return waiting.until(f"{self.name} has records", self.fetch, tolerate=())
 
     def work(self, count: int = 1000, *, and_commit: bool = False) -> list[str]:
-        """Processes at most ``count`` records of the current batch, and returns their values."""
+        """Processes at most ``count`` records of the current batch, and returns their values. If
+        ``and_commit`` is True, the member commits after each record."""
         done: list[str] = self._work(count, and_commit)["done"]
         return done
 
     def work_and_commit(self, count: int = 1000) -> tuple[list[str], str | None]:
-        """Processes records and commits after each record. Returns the values of the records, and
-        the error of a rejected commit or None."""
+        """Processes at most ``count`` records, and commits after each record. Returns the values of
+        the processed records, and the error of a rejected commit or None."""
         answer = self._work(count, True)
         return answer["done"], answer["refused"]
 
@@ -119,20 +120,19 @@ class Member:
         return answer
 
     def commit(self) -> None:
-        """Commit all processed records."""
         self.worker.ask("commit", name=self.name)
 
     @property
     def events(self) -> list[tuple[str, list[Partition]]]:
-        """Returns all events that the member has had: assigned, revoked or lost, each with its
-        partitions."""
+        """Returns all rebalance events of the member. Each event is "assigned", "revoked" or
+        "lost", with its partitions."""
         told = self.worker.ask("events", name=self.name)
         return [(what, [(topic, number) for topic, number in pairs]) for what, pairs in told]
 
 
 @contextmanager
 def workers() -> Iterator[Pool]:
-    """Yields a pool of workers, and kills the workers after the block."""
+    """Yields a pool of workers, and kills the workers at the end."""
     pool = Pool()
     try:
         yield pool
@@ -141,21 +141,21 @@ def workers() -> Iterator[Pool]:
 
 
 class Pool:
-    """The workers by client library and role. A worker is started at its first use, and again after
-    it was killed."""
+    """Worker processes by client library and role. A worker is started at its first use, and
+    restarted after it was killed."""
 
     def __init__(self) -> None:
         self._workers: dict[tuple[str, str], Worker] = {}
 
     def worker(self, client: str, role: str = "first") -> Worker:
-        """Returns a running worker of a client library. Each ``role`` has a process of its own."""
+        """Returns a running worker of a client library. Different roles have different
+        processes."""
         found = self._workers.get((client, role))
         if found is None or not found.runs:
             found = self._workers[client, role] = Worker(client)
         return found
 
     def end(self, client: str) -> None:
-        """Close all members and producers in the workers of a client library."""
         for (name, _), worker in self._workers.items():
             if name == client and worker.runs:
                 worker.ask("end")

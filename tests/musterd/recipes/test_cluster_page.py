@@ -25,8 +25,8 @@ WITHOUT = {
     ),
     "A rolling restart": ("REPLICAS = 3", "REPLICAS = 1"),
 }
-"""By recipe: the code that has the tested behaviour, and a replacement that does not have this
-behaviour."""
+"""Maps the title of a recipe to code that has the tested behaviour, and to a replacement without
+this behaviour."""
 
 
 @pytest.mark.campaign

@@ -34,12 +34,12 @@ WITHOUT = {
     "A poison record in a share group": ("AcknowledgeType.REJECT", "AcknowledgeType.RELEASE"),
     "A worker that is slower than its lock": ("if order not in self.invoices", "if order"),
 }
-"""By recipe: the code that has the tested behaviour, and a replacement that does not have this
-behaviour."""
+"""Maps the title of a recipe to code that has the tested behaviour, and to a replacement without
+this behaviour."""
 
 
 def blocks(language: str, recipes: str = RECIPES) -> dict[str, list[str]]:
-    """Returns the code blocks in ``language`` of each recipe, by the title of the recipe."""
+    """Returns the code blocks in ``language``, by the title of their recipe."""
     found = {}
     for section in recipes.split("\n### ")[1:]:
         code = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
@@ -49,8 +49,7 @@ def blocks(language: str, recipes: str = RECIPES) -> dict[str, list[str]]:
 
 
 def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
-    """Runs the files with pytest in ``folder``, and returns "passed" or the failure of each
-    file."""
+    """Runs each file with pytest in ``folder``. Returns "passed" or the failure, by file."""
     names = {}
     for number, (title, code) in enumerate(files.items()):
         names[f"test_{number}"] = title

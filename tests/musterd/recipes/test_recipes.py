@@ -1,7 +1,7 @@
-"""The recipes of docs/test/testing-with-muster.md with each of the four clients.
+"""Tests of the recipes in docs/test/testing-with-muster.md with each of the four client libraries.
 
-A recipe about the behaviour of a worker also runs with a careless worker, which shows the damage. A
-recipe about the behaviour of the broker fails if the broker behaves differently.
+A recipe about the behaviour of a worker also runs with a careless worker, which loses or repeats
+records. A recipe about the behaviour of the broker fails if the broker behaves differently.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ REFUSED = {
     "kafka-python": "CommitFailedError",
     "java": "CommitFailedException",
 }
-"""By client: the error of a commit by a member that is no longer in the group."""
+"""The error of a commit by a member that is no longer in the group, by client library."""
 NO_OFFSET = {
     "confluent-kafka": "_AUTO_OFFSET_RESET",
     "aiokafka": "NoOffsetForPartitionError",
     "kafka-python": "NoOffsetForPartitionError",
     "java": "NoOffsetForPartitionException",
 }
-"""By client: the error when no offset is committed and auto.offset.reset is none."""
+"""The error when no offset is committed and auto.offset.reset is none, by client library."""
 TELLS_OF_LOSS = {"confluent-kafka", "kafka-python", "java"}
-"""The clients that report lost partitions. aiokafka reports these partitions as revoked."""
+"""The client libraries that report lost partitions as lost. aiokafka reports lost partitions as
+revoked."""
 
 
 def bill(member: Member, count: int) -> list[str]:
-    """Polls and processes until ``count`` records are processed, and returns their values."""
+    """Polls and processes until ``count`` records are processed. Returns the values of the
+    records."""
     done: list[str] = []
     while len(done) < count:
         member.next_batch()
@@ -42,8 +44,8 @@ def bill(member: Member, count: int) -> list[str]:
 
 
 def polls_until(member: Member, what: str) -> None:
-    """Polls until the member has the event ``what``, and asserts that no record arrives before the
-    event."""
+    """Polls until the member has the rebalance event ``what``, and asserts that no record arrives
+    before this event."""
 
     def told() -> bool:
         polled = member.fetch()
@@ -56,7 +58,8 @@ def polls_until(member: Member, what: str) -> None:
 
 
 def fetches_until(shop: Shop, member: Member) -> None:
-    """Polls until the member has sent a Fetch request. The member then knows its position."""
+    """Polls until the member has sent a Fetch request, which shows that the member knows its
+    position."""
 
     def asked() -> bool:
         assert member.fetch() == []

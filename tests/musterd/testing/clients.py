@@ -12,11 +12,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from musterd.testing import Muster, MusterCluster
 
 Started = Muster | MusterCluster
-"""A broker or a cluster."""
+"""A running broker or cluster."""
 
 
 def produce(broker: Started, topic: str, *values: str | None, partition: int = -1) -> None:
-    """Produces records and waits until the broker has acknowledged all of them."""
+    """Produces one record per value, and waits for the acknowledgement of all records."""
     producer = Producer(client(broker, "producer"))
     for value in values:
         producer.produce(topic, value, partition=partition)
@@ -35,7 +35,8 @@ def consumed(broker: Started, topic: str, count: int) -> list[bytes | None]:
 
 
 def client(broker: Started, name: str) -> dict[str, Any]:
-    """Returns the settings of a client with short backoffs and refresh intervals."""
+    """Returns settings of a client with the client id ``name``, short backoffs and short refresh
+    intervals."""
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "client.id": name,
@@ -55,7 +56,7 @@ def consuming(
     name: str = "",
     **settings: Any,
 ) -> Iterator[Consumer]:
-    """Yields a consumer in a group. A thread polls the consumer, and the consumer commits
+    """Yields a consumer in a group. A thread polls the consumer. The consumer commits
     automatically."""
     given = {
         key if key.endswith("_cb") else key.replace("_", "."): value

@@ -30,7 +30,7 @@ def public(kind: type) -> dict[str, Any]:
     ("awaited", "plain"),
     [(AsyncMuster, Muster), (AsyncBrokerTime, BrokerTime), (AsyncWaiting, Waiting)],
 )
-def test_async_class_has_the_same_methods_as_the_plain_class(awaited: type, plain: type) -> None:
+def test_async_muster_has_the_same_methods_as_muster(awaited: type, plain: type) -> None:
     assert public(awaited).keys() == public(plain).keys()
     for name, method in public(awaited).items():
         if callable(method):

@@ -1,7 +1,5 @@
-"""A cluster of three brokers in a test: leaders that move, brokers that are killed and restarted.
-
-Each test has a real client that fails if the cluster does not do what the verb promises.
-"""
+"""Tests of `MusterCluster` with real clients: leaders that move, and brokers that are killed,
+paused, isolated and restarted."""
 
 from __future__ import annotations
 
@@ -29,7 +27,8 @@ def cluster(started: MusterCluster) -> MusterCluster:
 
 
 def leaders(cluster: MusterCluster, topic: str) -> dict[int, set[int]]:
-    """Returns the leader of each partition according to a client of each running broker."""
+    """Returns the leader of each partition as each running broker reports it in its metadata; a set
+    with two ids shows disagreement."""
     found: dict[int, set[int]] = {}
     for broker in cluster.running:
         admin = AdminClient({"bootstrap.servers": cluster.broker(broker).bootstrap_servers})
@@ -104,7 +103,9 @@ def test_connected_brokers_keep_their_sessions_when_the_clock_advances(
     assert [line for line in cluster.lines[lines:] if "did not answer" in line] == []
 
 
-def test_follower_fetches_again_while_the_clock_is_frozen(cluster: MusterCluster) -> None:
+def test_follower_fetches_again_after_isolation_while_the_clock_is_frozen(
+    cluster: MusterCluster,
+) -> None:
     cluster.create_topic("orders")
     leader = cluster.leader("orders")
     follower = next(each for each in cluster.brokers if each != leader)
@@ -285,7 +286,7 @@ def test_transaction_is_read_completely_when_its_coordinator_is_killed(
 
 
 def committed(producer: Producer) -> None:
-    """Commits the transaction, and repeats a commit whose error is retriable, as Kafka's
+    """Commits the transaction. Repeats the commit while its error is retriable, as Kafka's
     documentation requires."""
     while True:
         try:
@@ -393,7 +394,7 @@ def test_unclean_election_loses_records_that_only_the_old_leader_has(
     assert [each.value for each in cluster.records("orders")] == [b"one"]
 
 
-def test_leader_without_the_registry_is_replaced_after_its_session_timeout(
+def test_leader_isolated_from_the_registry_is_replaced_after_its_session_timeout(
     cluster: MusterCluster,
 ) -> None:
     cluster.create_topic("orders")
@@ -463,7 +464,7 @@ def test_follower_isolated_from_the_leader_leaves_the_isr_when_it_lags(
     cluster.wait_for_partition("orders").in_sync()
 
 
-def test_why_names_the_reasons_of_moved_leaders(cluster: MusterCluster) -> None:
+def test_method_why_names_the_reason_of_each_leader_change(cluster: MusterCluster) -> None:
     cluster.create_topic("orders")
     first = cluster.leader("orders")
 
@@ -486,7 +487,7 @@ def test_why_names_the_reasons_of_moved_leaders(cluster: MusterCluster) -> None:
         (lambda cluster: cluster.shrink_isr("orders"), "orders-0 does not exist"),
     ],
 )
-def test_wrong_arguments_of_a_cluster_verb_are_named_in_the_error(
+def test_wrong_arguments_of_a_cluster_method_are_named_in_the_error(
     call: object, sentence: str, cluster: MusterCluster
 ) -> None:
     assert callable(call)
@@ -581,7 +582,9 @@ def test_broker_paused_for_less_than_its_session_keeps_its_leaderships(
     assert consumed(cluster, "orders", 1) == [b"one"]
 
 
-def test_member_of_a_paused_coordinator_keeps_its_session(cluster: MusterCluster) -> None:
+def test_group_member_keeps_its_session_while_the_coordinator_is_paused(
+    cluster: MusterCluster,
+) -> None:
     cluster.create_topic("orders")
     with consuming(cluster, "billing"):
         produce(cluster, "orders", "one")

@@ -18,11 +18,11 @@ KNOWN = {
     "AsyncMuster": AsyncMuster, "Muster": Muster, "MusterCluster": MusterCluster,
     "asyncio": asyncio, "consuming": consuming, "produce": produce,
 }  # fmt: skip
-"""The names that the examples use but do not import."""
+"""Names that the docstring examples use without an import."""
 
 
 def examples() -> list[doctest.DocTest]:
-    """Returns all docstrings of `musterd.testing` that contain examples."""
+    """Returns the examples of each docstring of `musterd.testing` that has examples."""
     names = ["musterd.testing"] + [
         f"musterd.testing.{each.name}" for each in pkgutil.iter_modules(musterd.testing.__path__)
     ]
@@ -36,7 +36,7 @@ def examples() -> list[doctest.DocTest]:
     return sorted(found, key=lambda each: each.name)
 
 
-def test_check_finds_the_docstrings_that_have_examples() -> None:
+def test_docstrings_with_examples_are_found() -> None:
     assert len(examples()) > 5
 
 

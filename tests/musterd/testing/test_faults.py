@@ -1,4 +1,4 @@
-"""The effect of injected faults on real clients, and the end of the faults."""
+"""Tests of injected faults: their effect on real clients, and when they end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from tests.waiting import until
 
 LIBRDKAFKA_S = 120.0
 """The time in seconds that a test waits for a commit. librdkafka 2.16 retries a commit for 45 s if
-NOT_COORDINATOR arrives when a Fetch waits."""
+NOT_COORDINATOR arrives while a Fetch request waits."""
 
 
 def committing(broker: Muster) -> Consumer:
-    """Returns a consumer that commits offsets for the group `billing` but does not join the
-    group."""
+    """Returns a consumer that commits offsets of the group `billing` without joining the group."""
     return Consumer({**client(broker, "committer"), "group.id": "billing"})
 
 

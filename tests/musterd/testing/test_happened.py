@@ -1,4 +1,5 @@
-"""Methods that return the state of a broker, and the errors of waits that time out."""
+"""Tests of the methods that return the state of a broker, and of the errors of waits that time
+out."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.musterd.testing.clients import client, consuming, produce
 from tests.waiting import until
 
 
-def test_methods_groups_members_and_committed_describe_the_group(muster: Muster) -> None:
+def test_methods_groups_members_and_committed_return_the_state_of_a_group(muster: Muster) -> None:
     muster.create_topic("orders", partitions=2)
     produce(muster, "orders", "one", "two", partition=0)
     with consuming(muster, "billing", name="till"):
@@ -32,7 +33,7 @@ def test_methods_groups_members_and_committed_describe_the_group(muster: Muster)
     assert "orders-0 at 2 (lag 0)" in repr(committed)
 
 
-def test_methods_return_empty_results_for_an_unknown_group(muster: Muster) -> None:
+def test_state_methods_return_empty_results_for_an_unknown_group(muster: Muster) -> None:
     assert muster.groups() == []
     assert muster.group("billing") is None
     assert muster.members("billing") == []
@@ -51,7 +52,7 @@ def test_journal_has_the_causes_of_rebalances(muster: Muster) -> None:
     assert any("joined" in str(event) for event in events)
 
 
-def test_requests_returns_requests_in_order_with_their_responses(muster: Muster) -> None:
+def test_method_requests_returns_requests_in_order_with_their_responses(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     muster.fail("Metadata", "INVALID_TOPIC_EXCEPTION", client_id="other", times=1)
@@ -71,7 +72,9 @@ def test_requests_returns_requests_in_order_with_their_responses(muster: Muster)
     assert any(each.error for each in muster.requests(client_id="other", api="Metadata"))
 
 
-def test_requests_returns_all_requests_when_one_response_is_too_small(muster: Muster) -> None:
+def test_method_requests_returns_more_requests_than_fit_into_one_http_response(
+    muster: Muster,
+) -> None:
     client_of_admin = AdminClient(client(muster, "asking"))
     for _ in range(1100):
         client_of_admin.list_topics(timeout=30)
@@ -82,7 +85,7 @@ def test_requests_returns_all_requests_when_one_response_is_too_small(muster: Mu
     assert [each.seq for each in seen] == sorted({each.seq for each in seen})
 
 
-def test_records_returns_keys_values_headers_and_timestamps(muster: Muster) -> None:
+def test_method_records_returns_keys_values_headers_and_timestamps(muster: Muster) -> None:
     muster.create_topic("orders", partitions=2)
     producer = Producer(client(muster, "producer"))
     producer.produce("orders", b"\xff\x00", b"key", 1, headers=[("a", b"b"), ("c", None)])
@@ -99,7 +102,7 @@ def test_records_returns_keys_values_headers_and_timestamps(muster: Muster) -> N
     assert muster.records("orders", 1) == [one, two]
 
 
-def test_records_returns_all_records_when_one_response_is_too_small(muster: Muster) -> None:
+def test_method_records_returns_more_records_than_fit_into_one_response(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", *map(str, range(3000)))
 
@@ -146,7 +149,7 @@ def test_error_of_a_timed_out_wait_mentions_a_frozen_clock(muster: Muster) -> No
         muster.wait_for("billing", timeout_s=0).stable()
 
 
-def test_caught_up_waits_until_each_used_partition_is_committed_to_its_end(
+def test_method_caught_up_waits_until_every_nonempty_partition_is_fully_committed(
     muster: Muster,
 ) -> None:
     muster.create_topic("orders", partitions=3)
@@ -168,7 +171,7 @@ def test_caught_up_waits_until_each_used_partition_is_committed_to_its_end(
     consumer.close()
 
 
-def test_caught_up_waits_for_the_end_of_a_rebalance(muster: Muster) -> None:
+def test_method_caught_up_waits_for_the_end_of_a_rebalance(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):

@@ -16,7 +16,6 @@ from tests.musterd.testing.clients import consumed, produce
 
 
 def topics(broker: Muster) -> list[str]:
-    """Returns the topics that a client sees, without internal topics."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     found = admin.list_topics(timeout=30).topics
     return sorted(name for name in found if not name.startswith("__"))

@@ -23,7 +23,7 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "musterd", "
 
 
 def is_alive(pid: int) -> bool:
-    """True if the process runs and is not a zombie."""
+    """Returns True if the process runs and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def test_method_of_an_unstarted_broker_raises_an_error() -> None:
         Muster().create_topic("orders")
 
 
-def test_error_of_a_dead_broker_names_the_signal_and_reset_starts_another() -> None:
+def test_error_of_a_killed_broker_names_the_signal_and_reset_starts_a_new_broker() -> None:
     with Muster() as broker:
         os.kill(broker.pid, signal.SIGKILL)
 
@@ -128,7 +128,7 @@ def test_broker_ignores_settings_from_the_environment(
     assert told["log.retention.ms"].value is None
 
 
-def test_broker_ignores_python_variables_and_modules_of_the_folder(
+def test_broker_ignores_python_environment_variables_and_local_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in CLASHING:
@@ -216,7 +216,7 @@ def test_close_in_a_forked_process_does_not_end_the_broker() -> None:
 
 
 def python(script: str) -> subprocess.Popen[str]:
-    """Start a Python process that runs ``script`` and prints process ids."""
+    """Starts a Python process that runs ``script``. The script prints process ids."""
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
 
 

@@ -1,4 +1,4 @@
-"""The clock of the broker, which a test sets or which follows the clock of the test."""
+"""Tests of the broker's clock, which a test sets or which follows the patched clock of the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def real_now() -> datetime:
 
 
 def asked(broker: Muster) -> dict[str, object]:
-    """Returns the clocks of the broker, read over HTTP without `Muster`."""
+    """Returns the clocks of the broker, read over HTTP without the class `Muster`."""
     with urllib.request.urlopen(f"{broker.http}/test/time") as answer:
         told: dict[str, object] = json.load(answer)
         return told
@@ -33,7 +33,7 @@ def asked(broker: Muster) -> dict[str, object]:
 # The test sets the clock
 
 
-def test_clock_follows_the_system_until_it_is_advanced(muster: Muster) -> None:
+def test_broker_clock_follows_the_system_clock_until_advance_is_called(muster: Muster) -> None:
     assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
 
     muster.time.advance(days=8, hours=1)
@@ -58,7 +58,7 @@ def test_advance_rejects_a_negative_duration(muster: Muster) -> None:
         muster.time.advance(minutes=-1)
 
 
-def test_clock_does_not_advance_while_it_is_frozen(muster: Muster) -> None:
+def test_frozen_broker_clock_does_not_advance(muster: Muster) -> None:
     with muster.time.freeze():
         first, began = muster.time.now(), real_now()
         until("some time has passed", lambda: real_now() - began > timedelta(milliseconds=20))
@@ -135,7 +135,9 @@ def test_broker_clock_is_unchanged_until_the_followed_clock_changes(muster: Must
             assert muster.time.now() == NEW_YEAR
 
 
-def test_broker_clock_follows_the_test_clock_without_calls_of_muster(muster: Muster) -> None:
+def test_broker_clock_follows_the_test_clock_without_a_call_of_a_muster_method(
+    muster: Muster,
+) -> None:
     with freeze_time(NEW_YEAR) as frozen, muster.time.follow():
         frozen.tick(timedelta(hours=1))
         later = int((NEW_YEAR + timedelta(hours=1)).timestamp() * 1000)

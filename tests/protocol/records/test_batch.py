@@ -56,7 +56,7 @@ records_strategy = st.lists(
 
 
 def with_crc(raw: bytearray) -> bytes:
-    """Writes the correct CRC into a batch whose other bytes were changed."""
+    """Replaces the CRC of a batch by the correct CRC of its other bytes."""
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
     return bytes(raw)
 
@@ -115,7 +115,9 @@ def test_records_of_an_encoded_batch_are_decoded_unchanged(
 
 
 @given(records_strategy)
-def test_section_check_returns_null_keys_and_timestamps_of_the_records(columns: list[Any]) -> None:
+def test_section_check_finds_records_with_null_keys_and_the_timestamp_bounds(
+    columns: list[Any],
+) -> None:
     records = [Record(i, *row) for i, row in enumerate(columns)]
     base_timestamp = records[-1].timestamp
     section, count = encode_section(records, 0, base_timestamp)
@@ -139,7 +141,8 @@ def test_section_check_returns_null_keys_and_timestamps_of_the_records(columns: 
 def test_section_check_and_decoder_refuse_the_same_record_sections(
     changes: list[tuple[int, int | None, int]], count: int
 ) -> None:
-    """Consumers must be able to decode every section that the check of Produce accepts."""
+    """The broker checks each section that it receives in a Produce request. Consumers must be able
+    to decode all accepted sections."""
     section = bytearray()
     for index in range(4):
         section += encode_varint(11) + encode_record_body(0, index, b"ke", b"val")
@@ -186,7 +189,7 @@ class TestPlaceInTheLog:
         assert header.crc == crc
         assert [record.offset for record in records_of(buffer, header)] == [1_000_000, 1_000_001]
 
-    def test_cleaned_batch_keeps_its_offsets(self) -> None:
+    def test_batch_with_fewer_records_than_offsets_is_encoded_and_decoded(self) -> None:
         data = encode_batch([TWO[1]], base_offset=5, last_offset=11, base_timestamp=NOON)
         header = read_header(data)
         assert (header.base_offset, header.last_offset, header.record_count) == (5, 11, 1)
@@ -199,7 +202,7 @@ class TestPlaceInTheLog:
         assert records_of(data, header) == []
         assert header.last_sequence == 9
 
-    def test_delete_horizon_is_in_the_base_timestamp(self) -> None:
+    def test_delete_horizon_of_a_batch_is_encoded_and_decoded(self) -> None:
         data = encode_batch([TWO[1]], delete_horizon_ms=NOON + 1000)
         header = read_header(data)
         assert header.delete_horizon_ms == NOON + 1000

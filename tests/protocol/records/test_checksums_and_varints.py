@@ -1,5 +1,5 @@
-"""The checksums equal those of an independent implementation. Varints have the exact bytes and a
-bounded length."""
+"""Tests of checksums, which equal those of an independent implementation, and of varints, which
+have exact bytes and a bounded length."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_crc32_and_crc32c_equal_the_checksums_of_crcmod(data: bytes) -> None:
     assert crc32(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32")(data)
 
 
-def test_checksum_imports_only_the_c_module_of_its_package() -> None:
+def test_checksum_module_imports_only_the_c_extension_of_the_crc_package() -> None:
     program = (
         "import sys; from protocol.records.crc import crc32c; "
         "print(type(crc32c).__name__, {'crc32c', 'crcmod', 'email', 'zipfile'} & set(sys.modules))"

@@ -1,5 +1,5 @@
-"""Codecs: compression and decompression, frames that Java's readers accept, and a limit for
-decompression bombs."""
+"""Tests of compression codecs: round trips, frames that Java clients can read, and a size limit
+against decompression bombs."""
 
 from __future__ import annotations
 

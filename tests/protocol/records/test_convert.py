@@ -1,5 +1,5 @@
-"""Conversion from and to message sets: the fields that are preserved or dropped, and the batches
-that cannot be converted."""
+"""Tests of conversions between batches and message sets: which fields are preserved or dropped, and
+which batches cannot be converted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OFFSETS = [40, 42, 45]
 
 
 def down_convert(entries: bytes, magic: int, first_offset: int = 0) -> bytes:
-    """Returns the bytes of the converted message set."""
+    """Converts ``entries`` to a message set of version ``magic``, and returns its bytes."""
     return convert(entries, magic, first_offset).data
 
 
@@ -56,7 +56,7 @@ class TestUp:
         assert stamps == ([NOON + 2, NOON, NOON + 1] if magic else [-1, -1, -1])
         assert header.max_timestamp == max(stamps)
 
-    def test_several_wrappers_become_one_batch_with_the_codec_of_the_last(self) -> None:
+    def test_several_wrappers_become_one_batch_with_the_codec_of_the_last_wrapper(self) -> None:
         both = message_set.encode(THREE, 1, 1) + message_set.encode(THREE, 1, 3)
         data = to_magic2(both, NOON)
         header = read_header(data)

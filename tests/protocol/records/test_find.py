@@ -1,5 +1,5 @@
-"""In every format, find_record returns the same record for an offset as decoding the whole
-batch."""
+"""Tests of find_record, which returns the record at an offset. In every format, the result equals
+that of decoding the whole batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made(magic: int, codec: int, records: list[Record]) -> bytes:
 
 
 def taken(found: Found | None) -> Record | None:
-    """Returns the found record as a `Record`."""
+    """Converts the result of find_record to a `Record`."""
     if found is None:
         return None
     headers = tuple(

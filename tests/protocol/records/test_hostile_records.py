@@ -1,4 +1,5 @@
-"""Readers of any mutated record data return a result or raise CorruptRecords."""
+"""Tests of record readers with mutated data. Each reader returns a result or raises
+CorruptRecords."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def edit(data: bytes, changes: list[tuple[int, str, bytes]]) -> bytearray:
 
 
 def repair_batch(raw: bytearray) -> None:
-    """Writes the correct length and CRC, so that the readers also parse the fields after them."""
+    """Corrects the length and the CRC of a mutated batch, so that the readers parse the fields
+    after the CRC."""
     if len(raw) >= 61:
         struct.pack_into(">i", raw, 8, len(raw) - 12)
         raw[16] = 2
@@ -79,8 +81,7 @@ def repair_message(raw: bytearray) -> None:
 
 
 def try_everything(data: bytes) -> None:
-    """Calls every reader of record data. Each reader must return a result or raise
-    CorruptRecords."""
+    """Calls every reader of record data. Any exception other than CorruptRecords fails the test."""
     for version in (2, 9):
         for rules in (ProduceRules(decompressed_bytes_max=LIMIT), RULES):
             try:

@@ -1,5 +1,5 @@
-"""The encoder of markers uses a template. Its bytes equal those of a batch that contains the record
-of the marker."""
+"""Tests of the encoder of transaction markers, which fills in a template. Its bytes equal those of
+a batch that is encoded with the marker as its record."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Message sets of magic 0 and 1: a worked example, wrappers, and the exact errors of invalid
-message sets."""
+"""Tests of message sets of magic 0 and 1: a worked example, wrappers, and the exact errors of
+invalid message sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ THREE = [
 
 
 def message(body: bytes, offset: int = 0) -> bytes:
-    """Returns an entry with the correct size and CRC. ``body`` begins with magic and attributes."""
+    """Returns a message with the correct size and CRC. ``body`` begins with magic and
+    attributes."""
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 

@@ -1,5 +1,5 @@
-"""The rules of Produce: a table of refused requests, and the changes that the broker makes to
-accepted records."""
+"""Tests of the validation of Produce requests: a table of refused requests, and the changes that
+the broker makes to accepted records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OLD_SET = message_set.encode(RECORDS, 1)
 
 
 def patched(position: int, layout: str, value: int, data: bytes = BATCH) -> bytes:
-    """Returns BATCH with one changed header field and the correct CRC."""
+    """Returns ``data`` with one changed header field and the correct CRC."""
     raw = bytearray(data)
     struct.pack_into(layout, raw, position, value)
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
@@ -260,7 +260,8 @@ class TestTopicSettings:
 
     @pytest.mark.parametrize("claimed", [NOON + 10**9, 0, -1])
     def test_wrong_max_timestamp_is_corrected(self, claimed: int) -> None:
-        """With the wrong value of the producer, the time index would hide or misplace records."""
+        """The time index uses the max timestamp of a batch. With a wrong value, a lookup by time
+        would miss records."""
         produced = analyse(patched(35, ">q", claimed), 9, NOON)
         (header,) = produced.batches
         validate_batch(produced.data, header, deep=True)

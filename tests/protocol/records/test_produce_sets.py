@@ -1,5 +1,5 @@
-"""Produce requests to a topic with an older message format, and Produce requests of clients that
-use older formats."""
+"""Tests of Produce requests with message sets of old clients, and of Produce requests to a topic
+with an old message format."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_produce_to_an_old_format_refuses_invalid_records(
     assert NAMES[refused.value.error_code] == NAMES[error]
 
 
-def test_record_errors_list_the_invalid_records() -> None:
+def test_record_errors_list_the_invalid_records_of_a_message_set() -> None:
     with pytest.raises(CorruptRecords) as refused:
         analyse(encode(KEYLESS, 1), 2, NOON, COMPACTED)
     assert [error.batch_index for error in refused.value.record_errors] == [1]

@@ -1,4 +1,4 @@
-"""Every batch and message set that Apache Kafka wrote is decoded, and is encoded to the same
+"""Tests that each batch and message set that Apache Kafka wrote is decoded, and encoded to the same
 bytes."""
 
 from __future__ import annotations

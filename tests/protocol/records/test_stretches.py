@@ -1,5 +1,5 @@
-"""The check of consecutive records of one shape as a table has the same result as the check of each
-single record."""
+"""Tests of the check of a records section, which checks consecutive records of equal layout
+together as one table. The result equals that of checking each record."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BASE_MS = 1_700_000_000_000
 
 
 def random_records(chance: random.Random) -> list[Record]:
-    """Returns records in stretches of one shape, some with other field widths. Between the
-    stretches are single records of other shapes."""
+    """Returns groups of records. The records of a group have equal key and value sizes, and some
+    records have a header, which changes their layout."""
     records: list[Record] = []
     for _ in range(chance.randint(1, 5)):
         key_bytes = chance.choice([None, 0, 8, 70])
@@ -33,7 +33,7 @@ def random_records(chance: random.Random) -> list[Record]:
 
 
 def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """Returns the result of the check, or the text of its error, which contains the record and the
+    """Returns the result of the check, or the text of its error, which names the record and the
     position."""
     try:
         return check_section(section, count, base_ms, find_null_keys=True)
@@ -42,14 +42,14 @@ def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSectio
 
 
 def one_by_one(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """Returns the result of the check of each single record, without tables."""
+    """Returns the result of the check when it checks each record separately."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(section_module, "TRIALS_MAX", 0)
         return checked(section, count, base_ms)
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_table_check_of_a_section_equals_the_check_per_record(seed: int) -> None:
+def test_check_of_records_as_tables_equals_the_check_of_each_record(seed: int) -> None:
     records = random_records(random.Random(seed))
     section, count = encode_section(records, 0, records[0].timestamp)
     found = checked(section, count, records[0].timestamp)
@@ -62,7 +62,7 @@ def test_table_check_of_a_section_equals_the_check_per_record(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_table_check_of_a_damaged_section_equals_the_check_per_record(seed: int) -> None:
+def test_check_of_damaged_records_as_tables_equals_the_check_of_each_record(seed: int) -> None:
     chance = random.Random(seed)
     section, count = encode_section(random_records(chance), 0, BASE_MS)
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""A naive implementation of ACL decisions, in which each decision reads all entries."""
+"""A naive implementation of ACL decisions. Each decision reads all ACL entries."""
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ def is_allowed(
 
 
 OTHER = "~"
-"""A name that no entry contains. It represents all names that only prefixed entries cover."""
+"""A resource name that no ACL entry contains. It represents all names that only prefixed entries
+match."""
 
 
 def names_worth_trying(entries: Collection[AclEntry]) -> Iterator[str]:
-    """Yields at least one name of each set of names that the same entries cover."""
+    """Yields resource names to try. For each set of entries that match a common name, at least one
+    yielded name is matched by exactly this set."""
     yield OTHER
     for entry in entries:
         yield entry.pattern.name

@@ -1,5 +1,5 @@
-"""ACL decisions follow each rule of Kafka's authorizer, and for random entries they equal those of
-the naive implementation."""
+"""Tests of ACL decisions. They follow each rule of Kafka's authorizer and, for random entries,
+equal those of the naive implementation."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_deny_entry_overrides_every_allow_entry():
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER"])
-def test_allow_entry_implies_describe_but_deny_entry_keeps_describe(operation):
+def test_allow_entry_implies_describe_but_deny_entry_does_not_deny_describe(operation):
     given_operation = Operation[operation]
     assert allowed(acl_rules(entry(ALLOW, ALICE, given_operation, "t")), ALICE, DESCRIBE, "t")
     both = acl_rules(entry(DENY, ALICE, given_operation, "t"), entry(ALLOW, ALICE, DESCRIBE, "t"))
@@ -119,7 +119,7 @@ def test_resource_without_entries_is_denied():
     assert acl_rules().verdict(ALICE, HOST, READ, TOPIC, "t") == (False, Rule.NO_ACL_DENIES)
 
 
-def test_may_somewhere_needs_an_allow_entry_that_deny_entries_do_not_cover():
+def test_may_somewhere_requires_an_allow_entry_that_no_deny_entry_overrides():
     def somewhere(*entries, **settings):
         return result_of(acl_rules(*entries, **settings).may_somewhere(ALICE, HOST, WRITE, TOPIC))
 
@@ -166,19 +166,20 @@ def entries(names, kinds=KINDS, operations=(*OPERATIONS[TOPIC], ALL)):
 
 ENTRIES = entries(["*", "a", "ab", "abc", "b"])
 DENSE = st.lists(entries(["*", "a", "ab"], st.just(TOPIC), (WRITE, READ, ALL)), max_size=8)
-"""A strategy with few names and operations, so that deny entries often cover allow entries."""
+"""A strategy of ACL entries with few names and operations, so that deny entries often match the
+same resources as allow entries."""
 RULES = st.tuples(
     st.lists(ENTRIES, max_size=12),
     st.lists(ENTRIES, max_size=6),
     st.booleans(),
     st.sampled_from([(), (ALICE,)]),
 )
-"""A strategy of the entries, of entries that are added and removed again, of allow_everyone, and of
-the super users."""
+"""A strategy of four values: the entries, other entries that are added and removed again,
+allow_everyone, and the super users."""
 
 
 def acl_rules_and_naive_arguments(rules):
-    """Returns the ACL rules, and the arguments with which the naive implementation has the same
+    """Returns the rules under test, and arguments that give the naive implementation the same
     rules."""
     entries, gone, allow_everyone, super_users = rules
     index = AclIndex(entries + gone)
@@ -217,9 +218,9 @@ def test_allowed_operations_equal_those_of_the_naive_implementation(rules):
 
 
 @given(st.one_of(RULES, st.tuples(DENSE, st.just([]), st.just(False), st.just(()))))
-def test_may_somewhere_allows_when_the_naive_implementation_finds_a_name(rules):
-    """As in Kafka, may_somewhere checks only one name for an operation that another operation
-    implies, so it can miss an allow entry."""
+def test_may_somewhere_equals_the_naive_implementation_except_for_implied_operations(rules):
+    """`may_somewhere` returns whether an operation is allowed on any resource of a type. As in
+    Kafka, it can miss an allow entry if another operation implies the operation."""
     one, by = acl_rules_and_naive_arguments(rules)
     for principal in (ALICE, BOB):
         for kind in (TOPIC, GROUP):
@@ -241,7 +242,7 @@ def test_200_decisions_with_100_000_entries_take_less_than_500_ms():
     assert time.thread_time() - began_s < 0.5
 
 
-def test_index_returns_entries_of_the_operation_and_of_operation_all():
+def test_acl_index_returns_entries_of_the_operation_and_of_operation_all():
     index = AclIndex(entry(ALLOW, ALICE, READ, f"t{number}") for number in range(1000))
     assert not [*index.entries_for(TOPIC, ALICE, WRITE)]
     index.add(entry(ALLOW, ALICE, WRITE, "t"))
@@ -252,7 +253,7 @@ def test_index_returns_entries_of_the_operation_and_of_operation_all():
     assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]
 
 
-def test_search_for_any_allowed_resource_yields_often_when_there_are_many_acls():
+def test_may_somewhere_with_many_acls_runs_in_many_short_steps():
     entries = [
         entry(permission, ALICE, WRITE, f"t{number}")
         for number in range(1000)

@@ -1,4 +1,5 @@
-"""Tests of filters, which select the entries that DescribeAcls returns and DeleteAcls removes."""
+"""Tests of ACL filters, which select the entries that DescribeAcls returns and that DeleteAcls
+removes."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_acl_filter_matches_the_same_entries_as_in_kafka(wanted, found):
         st.sampled_from([PatternType.ANY, PatternType.MATCH, LITERAL, PREFIXED]),
     ),
 )
-def test_index_finds_all_entries_that_a_filter_matches(entries, wanted):
+def test_acl_index_finds_all_entries_that_a_filter_matches(entries, wanted):
     found = AclIndex(entries).matching(wanted)
     assert len(found) == len(set(found))
     assert set(found) == {each for each in entries if wanted.takes(each)}

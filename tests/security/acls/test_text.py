@@ -1,4 +1,4 @@
-"""ACL entries in Kafka's JSON format, and decisions as sentences."""
+"""Tests of ACL entries in Kafka's JSON format, and of decisions as English sentences."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BY_RANK = [
 
 
 @pytest.mark.parametrize("rank", range(len(BY_RANK)))
-def test_most_specific_quota_applies_and_names_its_shared_entity(rank):
+def test_most_specific_quota_applies_to_a_user_and_client_id(rank):
     quotas = {entity: {PRODUCER_BYTE_RATE: 1000 + i} for i, (entity, _) in enumerate(BY_RANK)}
     for entity, _ in BY_RANK[:rank]:
         del quotas[entity]

@@ -1,4 +1,4 @@
-"""`SampledRate` returns exactly the same rate as Kafka."""
+"""Tests that `SampledRate` returns exactly the same rate as Kafka."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from security.quotas.sampled_rate import ClientRate, SampledRate
 
 WRITTEN = Path(__file__).parents[2] / "data" / "quotas"
-"""Rates that the classes ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured in random
-histories."""
+"""Folder with rates that the classes ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured in
+random histories."""
 FIRST_MS = 1_000_000
 
 
@@ -70,7 +70,7 @@ def test_rate_of_a_burst_is_measured_over_ten_seconds() -> None:
     assert rate.wait_ms(3_000, FIRST_MS) == 0
 
 
-def test_reverted_value_does_not_delay_the_client() -> None:
+def test_value_that_is_taken_back_from_a_rate_does_not_delay_the_client() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     rate.take_back(30_000, FIRST_MS)

@@ -1,4 +1,4 @@
-"""`TokenBucket` has exactly the same number of permits as Kafka's token bucket."""
+"""Tests that `TokenBucket` always has exactly the same number of tokens as Kafka's token bucket."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from security.quotas.token_bucket import TokenBucket
 
 WRITTEN = Path(__file__).parents[2] / "data" / "quotas" / "token_bucket.csv"
-"""Permits that a ``TokenBucket`` of kafka-clients 3.9.2 had in random histories."""
+"""File with the tokens that a ``TokenBucket`` of kafka-clients 3.9.2 had in random histories."""
 
 
-def test_token_bucket_has_the_same_permits_as_in_kafka():
+def test_token_bucket_has_the_same_tokens_as_in_kafka():
     rows = list(csv.DictReader(WRITTEN.open()))
     for shape, history in groupby(
         rows, lambda row: (row["windows"], row["window_ms"], row["rate"])
@@ -41,7 +41,7 @@ def test_token_bucket_allows_one_overdraft_and_then_refuses():
     assert bucket.take(1, 4_000)
 
 
-def test_new_rate_of_a_token_bucket_limits_its_saved_permits():
+def test_lower_rate_of_a_token_bucket_limits_its_saved_tokens():
     bucket = TokenBucket(10, 1000, 5, now_ms=0)
     bucket.configure(1, 0)
     assert bucket.permits(0) == 10

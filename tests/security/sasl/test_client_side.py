@@ -1,5 +1,5 @@
-"""SASL clients of each mechanism: the example of RFC 7677, the servers of Muster, and servers whose
-proof is wrong."""
+"""Tests of SASL clients for each mechanism: with the example of RFC 7677, with Muster's servers,
+and with servers that send a wrong proof."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_oauth_client_logs_in_with_a_valid_token_only() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "two words", "a\x01auth=Bearer b", "é"])
-def test_malformed_token_is_not_sent(token: str) -> None:
+def test_oauth_client_does_not_send_a_malformed_token(token: str) -> None:
     with pytest.raises(NotBelieved, match="a bearer token can't have") as refused:
         client_login("OAUTHBEARER", Credentials("", token), "")
     assert not token or token not in str(refused.value)

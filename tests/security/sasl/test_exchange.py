@@ -1,4 +1,5 @@
-"""The SASL exchange: the response to each frame, and the resulting login."""
+"""Tests of the SASL exchange on a connection: the response to each frame, and the resulting
+login."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class Plain:
 
 
 class Slow:
-    """A mechanism that sends one challenge and then accepts alice, whose credential expires at wall
-    time 65,000 ms."""
+    """A SASL mechanism with one challenge. It accepts user alice with a credential that expires at
+    wall time 65,000 ms."""
 
     def tries(self, message):
         return None
@@ -72,7 +73,7 @@ def logged_in(now=START, **session_ms):
     return one
 
 
-def test_attempted_user_name_is_known_only_in_an_authentication_request():
+def test_attempted_user_name_is_read_only_from_an_authentication_request():
     one, token = exchange(PLAIN=60_000), GOOD["auth_bytes"]
     assert one.tries(token) is None
     handshake(one)
@@ -83,7 +84,7 @@ def test_attempted_user_name_is_known_only_in_an_authentication_request():
     assert one.tries(token) is None
 
 
-def test_login_takes_two_requests():
+def test_plain_login_requires_a_handshake_and_one_authentication_request():
     one = exchange()
     assert handshake(one) == Reply(
         Then.GO_ON, {"error_code": NONE, "mechanisms": ["PLAIN", "SLOW"]}
@@ -101,7 +102,7 @@ def test_login_takes_two_requests():
     assert not one.is_under_way
 
 
-def test_mechanism_with_a_challenge_needs_another_request():
+def test_mechanism_with_a_challenge_requires_a_second_authentication_request():
     one = exchange()
     handshake(one, "SLOW")
     assert authenticate(one, {"auth_bytes": b"first"}).answer["auth_bytes"] == b"and?"
@@ -121,7 +122,7 @@ def test_sasl_tokens_have_no_request_header_after_handshake_version_0():
     assert (refused.then, refused.answer) == (Then.FAIL, None)
 
 
-def test_api_versions_is_served_again_only_after_an_error():
+def test_second_api_versions_request_is_served_only_after_error_unsupported_version():
     one = exchange()
     for error_code in (UNSUPPORTED_VERSION, NONE):
         assert one.request(API_VERSIONS, 3, {}, START) == Reply(Then.SERVE)
@@ -186,7 +187,7 @@ def test_refused_login_has_the_error_text_of_its_mechanism_or_a_default():
         ("SLOW", {"SLOW": 10_000}, 10_000),
     ],
 )
-def test_session_lifetime_is_the_minimum_of_setting_and_credential(
+def test_sasl_session_lifetime_is_the_minimum_of_setting_and_credential_lifetime(
     mechanism, session_ms, lifetime_ms
 ):
     one = exchange(**session_ms)
@@ -196,7 +197,7 @@ def test_session_lifetime_is_the_minimum_of_setting_and_credential(
     assert one.login.expires_ms == (START.mono_ms + lifetime_ms if lifetime_ms else None)
 
 
-def test_login_is_renewed_at_most_once_a_second():
+def test_sasl_reauthentication_is_accepted_at_most_once_a_second():
     one = logged_in(PLAIN=60_000)
     at = Now(1_500, 5_500)
     assert one.renew(1, {"mechanism": "PLAIN"}, at).then == Then.GO_ON
@@ -206,11 +207,11 @@ def test_login_is_renewed_at_most_once_a_second():
     assert one.renew(1, {"mechanism": "PLAIN"}, Now(2_500, 0)).then == Then.GO_ON
 
 
-def test_login_without_an_expiry_is_not_renewed():
+def test_sasl_reauthentication_of_a_login_without_expiry_is_not_accepted():
     assert logged_in().renew(1, {"mechanism": "PLAIN"}, START) is None
 
 
-def test_renewal_as_another_user_is_refused():
+def test_sasl_reauthentication_as_another_user_is_refused():
     one = logged_in(PLAIN=60_000)
     one.renew(1, {"mechanism": "PLAIN"}, START)
     refused = authenticate(one, BOBS)
@@ -220,7 +221,7 @@ def test_renewal_as_another_user_is_refused():
     assert one.login.principal == user("alice")
 
 
-def test_renewal_with_another_mechanism_is_refused_at_the_next_frame():
+def test_sasl_reauthentication_with_another_mechanism_is_refused_at_the_next_frame():
     one = logged_in(PLAIN=60_000)
     assert one.renew(1, {"mechanism": "SLOW"}, START).then == Then.GO_ON
     closed = authenticate(one, {"auth_bytes": b"final"})
@@ -228,6 +229,6 @@ def test_renewal_with_another_mechanism_is_refused_at_the_next_frame():
     assert "is not supported for re-authentication of mechanism 'PLAIN'" in closed.reason
 
 
-def test_renewal_with_an_unknown_mechanism_is_refused():
+def test_sasl_reauthentication_with_an_unknown_mechanism_is_refused():
     one = logged_in(PLAIN=60_000)
     assert one.renew(1, {"mechanism": "X"}, START).error_code == UNSUPPORTED_SASL_MECHANISM

@@ -1,5 +1,5 @@
-"""Tests of the OAUTHBEARER messages: the message that contains a token, and the responses to this
-message."""
+"""Tests of the OAUTHBEARER mechanism: the client's message with a token, and the server's
+responses."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_valid_token_logs_its_user_in_until_the_token_expires(message):
     assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
 
 
-def test_attempted_token_is_known_only_from_the_first_message():
+def test_attempted_token_is_read_only_from_the_first_oauthbearer_message():
     one = OAuthBearerServer(check)
     assert one.tries(first("bad")) == first("bad").decode()
     one.step(first("bad"))
     assert one.tries(b"\x01") is None
 
 
-def test_error_status_is_sent_before_an_invalid_token_is_refused():
+def test_invalid_token_is_answered_with_an_error_status_before_the_refusal():
     one = OAuthBearerServer(check)
     assert one.step(first("bad")) == Challenge(
         b'{"status":"invalid_token"}', "its signature is wrong"

@@ -1,4 +1,4 @@
-"""Tests of PLAIN logins, whose errors have Kafka's texts."""
+"""Tests of PLAIN logins. The error texts equal those of Kafka."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_refused_login_has_the_text_that_kafka_sends(message, said, reason):
 
 
 class Compared(dict[str, str]):
-    """Passwords by user name. The mapping records each name that is looked up."""
+    """An empty mapping of user names to passwords that records each looked-up name."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -63,7 +63,7 @@ class Compared(dict[str, str]):
 
 
 @given(st.binary(max_size=30) | st.lists(st.binary(max_size=4), max_size=4).map(b"\0".join))
-def test_attempted_name_is_the_user_whose_password_is_compared(message):
+def test_attempted_name_equals_the_name_whose_password_is_looked_up(message):
     users = Compared()
     log_in(message, users)
     assert users.names in ([], [tried_name(message)])

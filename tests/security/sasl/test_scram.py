@@ -1,5 +1,5 @@
-"""SCRAM servers: the example of RFC 7677, a simple client in this module, and every kind of invalid
-message."""
+"""Tests of SCRAM servers: the example of RFC 7677, a simple client in this module, and every kind
+of invalid message."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def test_scram_server_sends_the_messages_of_rfc_7677():
 @pytest.mark.parametrize(
     ("name", "password"), [("alice", "secret"), ("a,b=c", "p,=w"), ("u", "pässwörd\N{SNOWMAN}")]
 )
-def test_scram_login_with_the_right_password_proves_the_server(mechanism, name, password):
+def test_scram_login_succeeds_and_the_server_proves_that_it_knows_the_password(
+    mechanism, name, password
+):
     one = server({(name, False): (made(password, mechanism=mechanism), name)}, mechanism)
     client = Client(name, password, mechanism)
     assert one.tries(client.first) is None
@@ -167,7 +169,7 @@ def test_unknown_user_requires_as_many_hashes_as_a_wrong_password(monkeypatch, m
     assert costs[0][-1] == ("hash", mechanism.size_bytes), "the proof is computed"
 
 
-def test_decoy_for_an_unknown_user_has_the_form_of_a_credential():
+def test_decoy_credential_of_an_unknown_user_has_the_form_of_a_real_credential():
     shown = [decoy(SHA_256, b"%d" % number, SECRET, [4096, 8192]) for number in range(200)]
     assert {each.iterations for each in shown} == {4096, 8192}
     # Kafka's tools make such salts: 130 random bits in base 36.

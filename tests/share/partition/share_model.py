@@ -1,4 +1,5 @@
-"""A naive model of a share partition: one entry per offset, and loops over all of them."""
+"""A naive model of a share partition. It has one entry per offset, and its operations loop over all
+entries."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ NONE, INVALID_REQUEST, INVALID_RECORD_STATE = 0, 42, 121
 AFTER = {0: ARCHIVED, 1: ACKNOWLEDGED, 2: AVAILABLE, 3: ARCHIVED}
 
 PerOffset = dict[int, tuple[int, int]]
-"""State and delivery count by offset."""
+"""Delivery state and delivery count by offset."""
 
 
 @dataclass
 class Record:
-    """The delivery state of one offset. With ``change``, ``next_state`` is not yet stored."""
+    """The delivery state of one offset. If ``change`` is not 0, ``next_state`` waits to be stored
+    by the change with this number."""
 
     state: int = AVAILABLE
     count: int = 0
@@ -41,7 +43,7 @@ class Record:
 
 
 class ModelChange(NamedTuple):
-    """The expected content of a change."""
+    """The content that a change of the share partition must have."""
 
     number: int
     start_offset: int
@@ -51,7 +53,7 @@ class ModelChange(NamedTuple):
 
 @dataclass
 class Model:
-    """The share partition. ``end`` is the offset after the last one in flight."""
+    """A model of the share partition. ``end`` is the offset after the last record in flight."""
 
     start: int
     settings: ShareSettings
@@ -82,7 +84,6 @@ class Model:
     def acquire(
         self, member_id: str, fetched: FetchedRecords, max_records: int, mode: int, now_ms: int
     ) -> list[tuple[int, int]]:
-        """Returns the acquired offsets and their delivery counts."""
         for offset in range(fetched.fetch_offset, fetched.batches[0].base_offset):
             if (gone := self.records.get(offset)) and gone.state == AVAILABLE:
                 gone.put(ARCHIVED)
@@ -134,12 +135,14 @@ class Model:
         return acquired
 
     def _last_free(self, offset: int, fetched: FetchedRecords, strict: bool) -> int:
-        """Returns the last offset that may be in flight: with its whole batch unless ``strict``."""
+        """Returns the last offset that may be acquired: ``offset`` if ``strict``, or else the end
+        of the fetched batch that contains ``offset``."""
         ends = [b for a, b in fetched.batches if a <= offset <= b]
         return offset if strict or not ends else ends[0]
 
     def _piece(self, offset: int) -> list[int]:
-        """Returns the available offsets around an offset that have one delivery count."""
+        """Returns the contiguous available offsets around ``offset`` with the same delivery
+        count."""
         count = self.records[offset].count
         pieces: list[list[int]] = [[]]
         for each, record in sorted(self.records.items()):
@@ -253,7 +256,7 @@ class Model:
 def split(
     acquired: list[tuple[int, int]], fetched: FetchedRecords, batch_size: int, mode: int
 ) -> list[AcquiredRange]:
-    """Returns the ranges that a member must receive."""
+    """Returns the ranges in which a member must receive the acquired records."""
     bases = {batch.base_offset for batch in fetched.batches}
     ranges: list[AcquiredRange] = []
     for offset, count in acquired:
@@ -268,7 +271,7 @@ def split(
 
 
 def batches_of(records: PerOffset) -> list[tuple[int, int, int, int]]:
-    """Returns the state batches of a change."""
+    """Returns the offsets as batches of consecutive offsets with equal state and delivery count."""
     batches: list[tuple[int, int, int, int]] = []
     for offset, (state, count) in sorted(records.items()):
         if batches and batches[-1][1:] == (offset - 1, state, count):

@@ -1,4 +1,4 @@
-"""Share partitions for tests, and short calls of them."""
+"""Share partitions for tests, and functions that call them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NOON_MS = 1_700_000_000_000
 
 
 def at(mono_ms: int) -> Now:
-    """Returns both clocks; the broker was never paused."""
+    """Returns the monotonic and the wall time of a broker that was never paused."""
     return Now(mono_ms, NOON_MS + mono_ms)
 
 
 def partition(
     *batches: tuple[int, int, int, int], start_offset: int = 0, limit: int = 5, locks: int = 2000
 ) -> SharePartition:
-    """Returns a share partition with stored batches."""
+    """Returns a share partition that is loaded from stored state batches."""
     state = StoredState(3, 1, start_offset, -1, tuple(StateBatch(*each) for each in batches))
     return SharePartition(KEY, state, ShareSettings(LOCK_MS, limit, locks))
 
@@ -66,7 +66,7 @@ def acknowledge(
 
 
 def stored(share: SharePartition, change: Change | None) -> Change:
-    """Writes a change that there must be."""
+    """Reports a change as stored to the share partition. The change must not be None."""
     assert change is not None
     share.written(change, at(0))
     return change
@@ -80,6 +80,6 @@ def states(share: SharePartition) -> list[tuple[int, int, int, int]]:
 
 
 def changed(answer: Acknowledged) -> Change:
-    """Returns the change of an acknowledgement that was accepted."""
+    """Returns the change that an accepted acknowledgement requires. The change must not be None."""
     assert answer.change is not None
     return answer.change

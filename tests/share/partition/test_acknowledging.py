@@ -1,7 +1,5 @@
-"""The ends of deliveries: acknowledgements, expired locks and closed sessions.
-
-Source: Kafka 4.3.1; KIP-932.
-"""
+"""Tests of how deliveries of records end: acknowledgements, expired locks and closed sessions.
+Source: Kafka 4.3.1; KIP-932."""
 
 from __future__ import annotations
 
@@ -44,8 +42,8 @@ ENDINGS = [
 
 
 def delivered(count: int) -> SharePartition:
-    """Returns a share partition whose member a holds record 0, delivered once, and record 1,
-    delivered ``count`` times."""
+    """Returns a share partition in which member a has acquired record 0 for the first time, and
+    record 1 for the ``count``-th time."""
     share = partition((0, 0, AVAILABLE, 0), (1, 1, AVAILABLE, count - 1))
     acquire(share, fetched((0, 0)))
     acquire(share, fetched((1, 1), at=1))
@@ -55,7 +53,7 @@ def delivered(count: int) -> SharePartition:
 
 @pytest.mark.parametrize(("type_", "count", "after"), ENDINGS)
 @pytest.mark.proves("share 4")
-def test_acknowledged_record_has_its_new_state_when_it_is_stored(
+def test_acknowledged_record_has_its_new_state_as_soon_as_the_change_is_stored(
     type_: int, count: int, after: DeliveryState
 ) -> None:
     share = delivered(count)
@@ -90,14 +88,14 @@ def test_record_keeps_its_delivery_count_when_the_session_closes(
     assert share.next_deadline() is None or share.expire(LOCK_MS) is None
 
 
-def test_each_closing_of_a_session_counts_as_a_delivery() -> None:
+def test_delivery_that_ends_with_a_closed_session_is_counted() -> None:
     share = partition()
     for count in (1, 2, 3):
         assert acquire(share, fetched((0, 0))) == [(0, 0, count)]
         stored(share, share.release_member("a"))
 
 
-def test_renewing_starts_the_lock_again_and_stores_nothing() -> None:
+def test_renew_restarts_the_acquisition_lock_and_stores_no_change() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     batch = AckBatch(2, 3, [RENEW])
@@ -110,7 +108,7 @@ def test_renewing_starts_the_lock_again_and_stores_nothing() -> None:
     assert states(share) == [(0, 9, AVAILABLE, 1)]
 
 
-def test_renewing_and_accepting_in_one_request_are_permitted() -> None:
+def test_one_request_can_renew_and_accept_records() -> None:
     share = partition()
     acquire(share, fetched((0, 3)))
     answer = share.acknowledge("a", [AckBatch(0, 3, [1, 4, 4, 1])], at(5), is_renew=True)
@@ -125,7 +123,7 @@ def test_renewing_and_accepting_in_one_request_are_permitted() -> None:
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_records_before_the_log_start_are_dropped(held: bool) -> None:
+def test_records_below_a_new_log_start_offset_are_dropped(held: bool) -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     if not held:
@@ -141,7 +139,7 @@ def test_records_before_the_log_start_are_dropped(held: bool) -> None:
     assert share.start_offset == 20
 
 
-def test_change_of_dropped_records_takes_no_effect() -> None:
+def test_stored_change_has_no_effect_on_records_below_the_log_start_offset() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     change = acknowledge(share, (0, 6, [RELEASE])).change
@@ -153,7 +151,7 @@ def test_change_of_dropped_records_takes_no_effect() -> None:
 # --- pending changes
 
 
-def test_pending_records_are_not_acquired_and_not_acknowledged_again() -> None:
+def test_records_with_an_unstored_change_are_not_acquired_or_acknowledged() -> None:
     share = partition()
     acquire(share, fetched((0, 3)))
     change = acknowledge(share, (0, 3, [RELEASE])).change
@@ -167,7 +165,7 @@ def test_pending_records_are_not_acquired_and_not_acknowledged_again() -> None:
 
 
 @pytest.mark.proves("share 4")
-def test_failed_change_leaves_the_records_with_their_member() -> None:
+def test_records_stay_acquired_by_their_member_when_storing_a_change_fails() -> None:
     share = partition()
     acquire(share, fetched((0, 3)))
     change = acknowledge(share, (0, 1, [ACCEPT]), (2, 3, [RELEASE])).change
@@ -180,7 +178,7 @@ def test_failed_change_leaves_the_records_with_their_member() -> None:
 
 
 @pytest.mark.parametrize(("count", "after"), [(1, AVAILABLE), (5, ARCHIVED)])
-def test_failed_change_releases_records_whose_lock_has_ended(
+def test_records_whose_lock_has_expired_are_released_when_storing_a_change_fails(
     count: int, after: DeliveryState
 ) -> None:
     share = delivered(count)
@@ -191,7 +189,7 @@ def test_failed_change_releases_records_whose_lock_has_ended(
     assert states(share)[-1] == (1, 1, after, count)
 
 
-def test_failed_expiry_releases_the_records_in_memory() -> None:
+def test_records_with_an_expired_lock_are_released_even_when_storing_fails() -> None:
     share = partition()
     acquire(share, fetched((0, 3)))
     change = share.expire(LOCK_MS)
@@ -201,7 +199,7 @@ def test_failed_expiry_releases_the_records_in_memory() -> None:
     assert acquire(share, fetched((0, 3)), member_id="b") == [(0, 3, 2)]
 
 
-def test_change_has_the_start_offset_from_before_it() -> None:
+def test_change_contains_the_start_offset_from_before_the_change() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     first = stored(share, acknowledge(share, (0, 4, [ACCEPT])).change)
@@ -211,7 +209,7 @@ def test_change_has_the_start_offset_from_before_it() -> None:
     assert (share.start_offset, share.end_offset, share.next_fetch_offset()) == (10, 9, 10)
 
 
-def test_refreshed_change_has_the_start_offset_of_later_changes() -> None:
+def test_refreshed_change_contains_the_start_offset_of_later_stored_changes() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     late = acknowledge(share, (5, 5, [ACCEPT])).change
@@ -222,7 +220,7 @@ def test_refreshed_change_has_the_start_offset_of_later_changes() -> None:
     assert (late.start_offset, late.delivery_complete_count) == (5, 1)
 
 
-def test_change_joins_neighbours_of_equal_state_and_count() -> None:
+def test_change_combines_adjacent_records_of_equal_state_and_delivery_count() -> None:
     share = partition((0, 1, AVAILABLE, 0), (2, 2, AVAILABLE, 1))
     acquire(share, fetched((0, 5)))
     answer = acknowledge(share, (0, 0, [ACCEPT]), (1, 2, [GAP, REJECT]), (3, 5, [ACCEPT]))
@@ -269,7 +267,7 @@ REFUSALS = [
     ("batches", "code"), [each[1:] for each in REFUSALS], ids=[each[0] for each in REFUSALS]
 )
 @pytest.mark.proves("share 3")
-def test_acknowledgement_is_refused_as_a_whole(
+def test_acknowledgement_with_one_invalid_batch_changes_no_record(
     batches: list[tuple[int, int, list[int]]], code: int
 ) -> None:
     share = partition(start_offset=10)
@@ -286,12 +284,12 @@ def test_acknowledgement_is_refused_as_a_whole(
         assert list(share.in_flight()) == before
 
 
-def test_acknowledgement_is_refused_if_nothing_is_in_flight() -> None:
+def test_acknowledgement_is_refused_when_no_record_is_in_flight() -> None:
     share = partition(start_offset=10)
     assert acknowledge(share, (10, 10, [ACCEPT])).error_code == errors.INVALID_RECORD_STATE
 
 
-def test_repeated_acceptance_is_accepted_when_the_start_offset_has_passed_it() -> None:
+def test_repeated_acknowledgement_below_the_start_offset_succeeds() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     stored(share, acknowledge(share, (0, 4, [ACCEPT])).change)

@@ -1,4 +1,4 @@
-"""Which records a member acquires. Source: Kafka 4.3.1; KIP-932, KIP-1206, KIP-1222."""
+"""Tests of the records that a member acquires. Source: Kafka 4.3.1; KIP-932, KIP-1206, KIP-1222."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LOG = [(0, 2), (3, 6), (7, 7), (8, 13), (14, 19)]
         (0, 500, RECORD_LIMIT, []),
     ],
 )
-def test_acquired_ranges_keep_to_the_limits(
+def test_acquired_ranges_respect_record_limit_batch_size_and_mode(
     max_records: int, batch_size: int, mode: AcquireMode, expected: list[tuple[int, int]]
 ) -> None:
     share = partition()
@@ -57,16 +57,16 @@ def test_acquired_ranges_keep_to_the_limits(
     assert share.next_fetch_offset() == (expected[-1][1] + 1 if expected else 0)
 
 
-def test_fetch_without_batches_acquires_nothing() -> None:
+def test_fetch_without_batches_acquires_no_records() -> None:
     assert acquire(partition(), fetched()) == []
 
 
-def test_batch_that_begins_before_the_start_offset_is_acquired_from_there() -> None:
+def test_batch_that_begins_below_the_start_offset_is_acquired_from_the_start_offset() -> None:
     share = partition(start_offset=4)
     assert acquire(share, fetched((0, 9), at=4)) == [(4, 9, 1)]
 
 
-def test_released_records_are_acquired_before_new_ones() -> None:
+def test_released_records_are_acquired_before_new_records() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     stored(share, acknowledge(share, (2, 3, [RELEASE]), (6, 6, [RELEASE])).change)
@@ -76,7 +76,7 @@ def test_released_records_are_acquired_before_new_ones() -> None:
     assert acquire(share, records, 2, "b", mode=RECORD_LIMIT) == [(6, 6, 2), (10, 10, 1)]
 
 
-def test_batch_optimized_redelivery_goes_on_to_the_end_of_the_log_batch() -> None:
+def test_batch_optimized_redelivery_extends_to_the_end_of_the_log_batch() -> None:
     share = partition()
     acquire(share, fetched((0, 4), (5, 9)))
     stored(share, share.release_member("a"))
@@ -126,7 +126,7 @@ def test_aborted_records_count_as_in_flight() -> None:
     assert share.end_offset == 11
 
 
-def test_start_offset_passes_a_fetch_of_aborted_records() -> None:
+def test_start_offset_advances_past_a_fetch_with_only_aborted_records() -> None:
     share = partition()
     assert acquire(share, fetched((0, 4), aborted=[(0, 4)])) == []
     assert (share.start_offset, share.next_fetch_offset()) == (5, 5)
@@ -164,7 +164,7 @@ def test_released_records_that_compaction_removed_are_archived() -> None:
 # --- poisonous records
 
 
-def test_suspected_records_are_delivered_alone() -> None:
+def test_records_with_several_failed_deliveries_are_delivered_in_smaller_ranges() -> None:
     share = partition((0, 3, AVAILABLE, 0), (4, 7, AVAILABLE, 3), (8, 9, AVAILABLE, 0))
     records = fetched((0, 9), (10, 12))
     assert acquire(share, records) == [(0, 3, 1)]
@@ -185,7 +185,9 @@ def test_suspected_records_are_delivered_alone() -> None:
         (10, [500, 500, 500, 500, 500, 250, 125, 62, 31, 1]),
     ],
 )
-def test_suspected_records_are_halved_until_the_last_delivery(limit: int, sizes: list[int]) -> None:
+def test_ranges_with_failed_deliveries_are_halved_until_the_last_delivery(
+    limit: int, sizes: list[int]
+) -> None:
     share = partition(limit=limit)
     seen = []
     for count in range(1, limit + 1):
@@ -197,8 +199,9 @@ def test_suspected_records_are_halved_until_the_last_delivery(limit: int, sizes:
     assert share.start_offset == sizes[-1]
 
 
-def test_single_poisonous_record_is_archived_and_the_others_are_delivered() -> None:
-    """A member that closes its session whenever it reads record 77 accepts the records before."""
+def test_record_that_always_fails_is_archived_and_other_records_are_delivered() -> None:
+    """The member closes its session whenever it reads record 77. It accepts the records before
+    record 77."""
     share = partition()
     accepted: set[int] = set()
     for _ in range(2000):

@@ -1,5 +1,4 @@
-"""Long operations on a share partition run in pieces of a few milliseconds (law 9 of
-ARCHITECTURE.md)."""
+"""Tests that long operations on a share partition run in pieces of a few milliseconds."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ OFFSETS = 2 * RANGES
 
 
 def scattered() -> SharePartition:
-    """Returns a share partition with `RANGES` available records, each between accepted ones."""
+    """Returns a share partition with `RANGES` available records. An accepted record follows each
+    available record."""
     share = partition()
     acquire(share, fetched((0, OFFSETS - 1)))
     stored(share, acknowledge(share, (0, OFFSETS - 1, [RELEASE, ACCEPT] * RANGES)).change)
@@ -37,18 +37,18 @@ def scattered() -> SharePartition:
 
 
 def acquired_in_pieces(share: SharePartition) -> list[int]:
-    """Acquires all available records; returns the number of ranges of each acquisition."""
+    """Acquires all available records. Returns the number of ranges in each acquisition."""
     sizes = []
     while (offset := share.next_fetch_offset()) < OFFSETS:
         sizes.append(len(acquire(share, fetched((0, OFFSETS - 1), at=offset), OFFSETS)))
     return sizes
 
 
-def test_acquisition_has_at_most_a_piece_of_ranges() -> None:
+def test_acquisition_has_at_most_as_many_ranges_as_one_piece() -> None:
     assert acquired_in_pieces(scattered()) == [PIECE, PIECE, RANGES - 2 * PIECE]
 
 
-def test_member_is_released_in_pieces() -> None:
+def test_records_of_a_leaving_member_are_released_in_pieces() -> None:
     share = scattered()
     acquired_in_pieces(share)
     sizes, offset = [], 0
@@ -60,7 +60,7 @@ def test_member_is_released_in_pieces() -> None:
     assert {each[2:] for each in states(share)} == {(AVAILABLE, 2), (ACKNOWLEDGED, 1)}
 
 
-def test_locks_expire_in_pieces_and_the_deadline_stays_in_the_past_until_the_last_one() -> None:
+def test_locks_expire_in_pieces_and_the_deadline_stays_due_until_the_last_piece() -> None:
     share = scattered()
     acquired_in_pieces(share)
     sizes = []
@@ -72,7 +72,7 @@ def test_locks_expire_in_pieces_and_the_deadline_stays_in_the_past_until_the_las
     assert share.expire(LOCK_MS) is None
 
 
-def test_lock_that_ends_between_two_pieces_is_released_too() -> None:
+def test_lock_that_expires_between_two_pieces_is_released() -> None:
     share = scattered()
     acquire(share, fetched((0, OFFSETS - 1)), PIECE, now_ms=5)
     offset = share.next_fetch_offset()
@@ -86,7 +86,7 @@ def test_lock_that_ends_between_two_pieces_is_released_too() -> None:
     assert share.next_deadline() is None or share.expire(2 * LOCK_MS) is None
 
 
-def test_ranges_in_flight_are_read_in_pieces_although_they_change() -> None:
+def test_in_flight_ranges_are_read_in_pieces_while_records_are_acquired() -> None:
     share = scattered()
     steps = share.in_flight_pieces()
     first = next(steps)

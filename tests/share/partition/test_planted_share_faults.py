@@ -1,4 +1,4 @@
-"""Faults planted into a share partition. Some history must find each of them."""
+"""Tests that random histories find each fault that is planted into a share partition."""
 
 from __future__ import annotations
 
@@ -251,7 +251,9 @@ def change_has_the_start_offset_after_it(patch: pytest.MonkeyPatch) -> None:
     ids=lambda plant: plant.__name__,
 )
 @pytest.mark.proves("share 1")
-def test_planted_fault_is_found_by_a_history(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_fault_of_a_share_partition_is_found_by_a_random_history(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     for seed in range(SEEDS):
         try:

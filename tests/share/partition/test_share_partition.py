@@ -1,4 +1,4 @@
-"""Loading, settings and views of a share partition. Source: Kafka 4.3.1; KIP-932."""
+"""Tests of loading, settings and views of a share partition. Source: Kafka 4.3.1; KIP-932."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.share.partition.share_partitions import (
 # --- loading
 
 
-def test_loaded_share_partition_delivers_what_was_not_acknowledged() -> None:
+def test_loaded_share_partition_delivers_records_that_are_not_acknowledged() -> None:
     share = partition((12, 13, ACKNOWLEDGED, 1), (16, 17, AVAILABLE, 2), start_offset=10)
     assert (share.start_offset, share.end_offset, share.state_epoch) == (10, 17, 3)
     assert states(share) == [
@@ -44,13 +44,13 @@ def test_loaded_share_partition_delivers_what_was_not_acknowledged() -> None:
     assert share.in_flight_count() == 6
 
 
-def test_loaded_share_partition_starts_after_stored_final_records() -> None:
+def test_loaded_share_partition_starts_after_acknowledged_and_archived_records() -> None:
     share = partition((0, 4, ACKNOWLEDGED, 1), (5, 6, ARCHIVED, 5), (7, 7, 3, 1))
     assert (share.start_offset, share.end_offset, states(share)) == (8, 7, [])
     assert share.next_fetch_offset() == 8
 
 
-def test_stored_batches_that_reach_below_the_start_offset_are_cut() -> None:
+def test_stored_batches_are_loaded_only_from_the_start_offset() -> None:
     share = partition((0, 4, ACKNOWLEDGED, 1), (3, 6, AVAILABLE, 1), start_offset=4)
     assert states(share) == [(5, 6, AVAILABLE, 1)]
 
@@ -60,14 +60,14 @@ def test_acquired_records_are_available_after_a_reload() -> None:
     assert acquire(share, fetched((0, 3)), mode=RECORD_LIMIT, max_records=1) == [(0, 0, 3)]
 
 
-def test_last_wanted_offset_counts_only_records_that_can_be_acquired() -> None:
+def test_last_offset_to_fetch_counts_only_records_that_can_be_acquired() -> None:
     share = partition((2, 3, ACKNOWLEDGED, 1), (4, 6, AVAILABLE, 1))
     assert [share.last_wanted(0, records) for records in (1, 2, 3, 5, 6)] == [0, 1, 4, 6, 7]
     assert [share.last_wanted(1, records) for records in (1, 2, 10)] == [1, 4, 12]
     assert partition().last_wanted(0, 500) == 499
 
 
-def test_last_wanted_offset_is_limited_by_the_settings() -> None:
+def test_last_offset_to_fetch_is_limited_by_the_record_lock_limit() -> None:
     share = partition()
     share.configure(ShareSettings(LOCK_MS, 5, 200))
     assert share.last_wanted(0, 1_000_000) == 199
@@ -76,7 +76,7 @@ def test_last_wanted_offset_is_limited_by_the_settings() -> None:
 # --- settings, views
 
 
-def test_new_settings_hold_for_later_operations() -> None:
+def test_new_settings_apply_only_to_later_acquisitions() -> None:
     share = partition()
     acquire(share, fetched((0, 0)))
     share.configure(ShareSettings(15_000, 2, 100))
@@ -86,7 +86,7 @@ def test_new_settings_hold_for_later_operations() -> None:
     assert share.next_deadline() == 15_000
 
 
-def test_outcomes_explain_repeated_deliveries_and_archived_records() -> None:
+def test_delivery_outcomes_explain_repeated_deliveries_and_archived_records() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     share.written(changed(acknowledge(share, (0, 4, [RELEASE]), (5, 9, [ACCEPT]))), at(10))
@@ -101,14 +101,14 @@ def test_outcomes_explain_repeated_deliveries_and_archived_records() -> None:
     assert share.outcomes(5, 9) == []
 
 
-def test_outcomes_of_control_records_are_not_kept() -> None:
+def test_delivery_outcomes_of_control_records_are_not_kept() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     stored(share, acknowledge(share, (0, 8, [ACCEPT]), (9, 9, [GAP])).change)
     assert share.outcomes(0, 9) == []
 
 
-def test_memory_of_outcomes_and_ended_locks_is_bounded() -> None:
+def test_memory_of_delivery_outcomes_and_expired_locks_is_bounded() -> None:
     share = partition(limit=10)
     for offset in range(0, 4000, 2):
         acquire(share, fetched((offset, offset + 1), at=offset))
@@ -119,7 +119,7 @@ def test_memory_of_outcomes_and_ended_locks_is_bounded() -> None:
     assert len(share._ranges.locks._deadlines) <= 40
 
 
-def test_ranges_are_joined_when_their_records_are_treated_alike() -> None:
+def test_adjacent_ranges_of_equal_state_and_delivery_count_are_joined() -> None:
     share = partition()
     acquire(share, fetched((0, 1999)), 2000)
     changes = [changed(acknowledge(share, (offset, offset, [RELEASE]))) for offset in range(2000)]
@@ -129,9 +129,7 @@ def test_ranges_are_joined_when_their_records_are_treated_alike() -> None:
     assert all(a.last_offset < b.first_offset for a, b in pairwise(share.in_flight()))
 
 
-def test_outcomes_of_a_record_are_in_the_order_of_its_deliveries_when_the_clock_is_set_back() -> (
-    None
-):
+def test_delivery_outcomes_stay_in_order_when_the_clock_is_set_back() -> None:
     share = partition()
     for delivery, wall_ms in enumerate((NOON_MS, NOON_MS - 5_000), 1):
         acquire(share, fetched((0, 0)))

@@ -1,8 +1,9 @@
-"""Random histories of a share partition, compared after each step with a naive model.
+"""Random histories of a share partition. After each step, the share partition must equal a naive
+model.
 
-A history has members that acquire and acknowledge, time, writes that succeed, fail or are lost in a
-crash, a log that grows, is compacted and loses its start, and changes of the settings. At its end,
-each record of the log must have been delivered.
+Members acquire and acknowledge records. Time passes. Writes succeed, fail or are lost in a crash.
+The log grows, is compacted and loses its first records. The settings change. At the end of a
+history, each record of the log must have been delivered.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ SEEDS = 40
 
 
 class History:
-    """A share partition, its model, its log and its stored state."""
+    """A share partition with its model, its log and its stored state."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.now_ms = 0
         self.log: list[tuple[FetchedBatch, bool]] = []
-        """The batches, and whether they are aborted."""
+        """The batches of the log. The second value is True if the batch is aborted."""
         self.log_end = self.stored_start = chance.choice([0, 0, 7])
         self.stored: PerOffset = {}
         self.settings = self.some_settings()
@@ -51,7 +52,7 @@ class History:
         self.fetched: FetchedRecords | None = None
         self.delivered: set[int] = set()
         self.finished: set[int] = set()
-        """The offsets whose acceptance or rejection is stored."""
+        """Offsets whose acceptance or rejection is stored."""
         self.codes: set[int] = set()
         self.load()
 
@@ -129,7 +130,6 @@ class History:
         self.delivered |= offsets
 
     def acknowledge(self) -> None:
-        """Acknowledges records that a member holds."""
         member_id = self.chance.choice(MEMBERS)
         held = [
             offset
@@ -278,7 +278,8 @@ class History:
         self.check_locks()
 
     def check_locks(self) -> None:
-        """Each lock counts its records, and knows between which offsets they are."""
+        """Asserts that each lock has the right number of records, and that its first and last
+        offset enclose them."""
         held: dict[Lock, int] = {}
         for each in self.partition._ranges:
             if (lock := each.lock) is not None:
@@ -290,7 +291,8 @@ class History:
         assert {lock: lock.records for lock in known} == held
 
     def finish(self) -> None:
-        """Lets members accept all records of the log, however often they must try."""
+        """Lets the members acquire and accept records until the start offset has reached the end of
+        the log."""
         for _ in range(400):
             self.settle(False)
             if not self.pending and self.partition.start_offset >= self.log_end:
@@ -341,8 +343,8 @@ def test_share_partition_equals_the_model_after_short_histories(numbers: list[in
     play(numbers)
 
 
-def test_histories_reach_every_refusal() -> None:
-    """The other tests prove something only if the histories reach all cases."""
+def test_random_histories_cause_every_error_code() -> None:
+    """A random history tests an error only if the history causes this error."""
     codes = set()
     for seed in range(5):
         codes |= play(numbers_of(seed)).codes

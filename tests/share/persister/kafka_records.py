@@ -1,9 +1,9 @@
-"""The records and replies of Apache Kafka 4.3.1's share coordinator for a list of requests.
+"""Records and replies of Apache Kafka 4.3.1's share coordinator for a list of requests.
 
-tests/interop/test_share_records_as_kafka.py sends `STEPS` to a real Kafka, and `core_answers` sends
-them to the core. Both must write records with the same bytes and send the same replies. The core
-uses the times of Kafka's records. The file `GOLDEN` contains Kafka's records and replies for tests
-that run without Kafka.
+tests/interop/test_share_records_as_kafka.py sends `STEPS` to a real Kafka. `core_answers` sends
+`STEPS` to the core of Muster, which uses the times of Kafka's records. Both must write records with
+the same bytes and send the same replies. The file `GOLDEN` contains Kafka's records and replies for
+tests that run without Kafka.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "share_state_records.js
 UPDATES_PER_SNAPSHOT = 3
 CONFIG = ShareStateConfig(updates_per_snapshot=UPDATES_PER_SNAPSHOT)
 PARTITIONS = 6
-"""The number of partitions of the topic."""
 
 StoredRecord = tuple[bytes, bytes | None]
-"""The key and the value of a record."""
+"""Key and value of a record."""
 
 
 class Step(NamedTuple):
     """A request for one share partition."""
 
     verb: str
-    """One of: initialize, read, summarize, write, delete."""
+    """The operation: initialize, read, summarize, write or delete."""
     partition: int
     group_id: str = "g"
     state_epoch: int = 0
@@ -53,13 +52,14 @@ class Step(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The reply to a step, with the fields that all APIs have in common."""
+    """The reply to a step. It contains only the fields that the replies to all operations have in
+    common."""
 
     error_code: int
     error_message: str | None
     state: tuple[int, ...] | None = None
-    """For a successful read: state epoch and start offset; for a summary, in addition the leader
-    epoch and the complete count."""
+    """After a successful read: state epoch and start offset. After a successful summary: state
+    epoch, start offset, leader epoch and delivery complete count."""
     batches: tuple[tuple[int, ...], ...] = ()
 
 
@@ -153,7 +153,6 @@ STEPS = [
 
 
 def core_call(step: Step, topic_id: bytes) -> Call:
-    """Returns the call for a step."""
     key = SharePartitionKey(step.group_id, topic_id, step.partition)
     match step.verb:
         case "initialize":
@@ -176,13 +175,13 @@ def core_call(step: Step, topic_id: bytes) -> Call:
 
 
 def topic_id_of(records: Sequence[StoredRecord]) -> bytes:
-    """Returns the topic id in the keys of records."""
+    """Returns the topic id, which is the same in the keys of all records."""
     return records[0][0][-20:-4]
 
 
 def core_answers(kafka: Sequence[StoredRecord]) -> tuple[list[StoredRecord], list[Reply]]:
-    """Returns the records and the replies of the core for `STEPS`, with the topic id and the times
-    of Kafka's records."""
+    """Runs `STEPS` on the core, with topic id and times from Kafka's records. Returns the core's
+    records and replies."""
     topic_id = topic_id_of(kafka)
     shard = ShareStateShard(CONFIG)
     shard.loaded(Now(0, 0))
@@ -227,7 +226,6 @@ def _common(step: Step, reply: Any) -> Reply:
 
 
 def read_golden() -> tuple[list[StoredRecord], list[Reply]]:
-    """Returns the stored records and replies of Kafka."""
     lines = list(map(json.loads, GOLDEN.read_text().splitlines()))
     records = [
         (bytes.fromhex(line["key"]), line["value"] and bytes.fromhex(line["value"]))
@@ -242,7 +240,6 @@ def read_golden() -> tuple[list[StoredRecord], list[Reply]]:
 
 
 def write_golden(records: Sequence[StoredRecord], replies: Sequence[Reply]) -> None:
-    """Stores the records and replies of Kafka."""
     lines: list[dict[str, Any]] = [
         {"key": key.hex(), "value": value and value.hex()} for key, value in records
     ]

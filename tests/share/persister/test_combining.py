@@ -1,4 +1,4 @@
-"""Combined batches equal a naive model with one entry for each offset."""
+"""Tests that combined state batches equal a naive model with one entry per offset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCHES = st.lists(
 
 
 def by_offset(batches: list[StateBatch], start_offset: int) -> dict[int, tuple[int, int]]:
-    """Returns the highest delivery count and state of each offset."""
+    """Returns, for each offset, the highest pair of delivery count and state in all batches."""
     found: dict[int, tuple[int, int]] = {}
     for first, last, state, count in batches:
         for offset in range(max(first, start_offset), last + 1):
@@ -33,7 +33,7 @@ def by_offset(batches: list[StateBatch], start_offset: int) -> dict[int, tuple[i
 
 
 @given(BATCHES, BATCHES, st.integers(-1, 45))
-def test_combined_batches_equal_the_model_and_can_not_be_joined_further(
+def test_combined_state_batches_equal_the_model_and_are_as_few_as_possible(
     before: list[StateBatch], added: list[StateBatch], start_offset: int
 ) -> None:
     so_far = combine((), before, -1)
@@ -57,7 +57,7 @@ def test_combined_batches_equal_the_model_and_can_not_be_joined_further(
         ([(0, 4, 2, 1)], [(5, 9, 2, 1)], 10, []),
     ],
 )
-def test_batches_are_combined(
+def test_added_state_batches_are_combined_with_existing_batches(
     batches: list[tuple[int, int, int, int]],
     added: list[tuple[int, int, int, int]],
     start_offset: int,

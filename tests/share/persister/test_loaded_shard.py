@@ -1,5 +1,8 @@
-"""After random calls, a shard that is loaded from the log equals the shard that wrote the log, also
-when redundant records were deleted."""
+"""Tests that a shard which is loaded from the log equals the shard that wrote the log, after random
+calls.
+
+Redundant records of the log may have been deleted.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ Offsets = dict[int, tuple[int, int]]
 
 
 class Walk:
-    """One random walk, with a model of each state: its start offset and its single offsets."""
+    """One random walk of calls. Its model stores the start offset of each share partition and the
+    state of each offset."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -84,7 +88,7 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.proves("share 7")
-def test_loaded_shard_equals_the_live_shard_and_the_model(seed: int) -> None:
+def test_shard_loaded_from_the_log_equals_the_live_shard_and_the_model(seed: int) -> None:
     walk = Walk(seed)
     for number in range(STEPS):
         walk.step()

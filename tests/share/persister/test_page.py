@@ -1,5 +1,5 @@
-"""The examples of docs/formats/share-group-state.md are written and read by the codec, and loaded
-by a shard."""
+"""Tests that the codec writes and reads the examples of docs/formats/share-group-state.md, and that
+a shard loads them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def examples() -> list[bytes]:
     ]
 
 
-def test_example_of_the_page_of_share_states_is_written_and_read() -> None:
+def test_example_of_the_share_state_page_is_written_and_read() -> None:
     records = examples()
     assert [run_records(run, 0) for run in EXAMPLE] == records
     read = [
@@ -49,7 +49,7 @@ def test_example_of_the_page_of_share_states_is_written_and_read() -> None:
     assert read == EXAMPLE
 
 
-def test_shard_loads_the_example_of_the_page_of_share_states() -> None:
+def test_shard_loads_the_example_of_the_share_state_page() -> None:
     shard = ShareStateShard(ShareStateConfig())
     shard.replay(EXAMPLE[0], 0)
     shard.replay(EXAMPLE[1], 1)
@@ -61,6 +61,6 @@ def test_shard_loads_the_example_of_the_page_of_share_states() -> None:
     assert shard.view.state(KEY) is None
 
 
-def test_example_of_the_page_of_share_states_has_the_named_partition() -> None:
+def test_share_state_page_names_the_right_partition_of_its_example() -> None:
     name = coordinator_key(KEY)
     assert f"`{name}` is in partition {partition_for(name, 50)} of 50" in " ".join(PAGE.split())

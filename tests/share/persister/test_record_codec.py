@@ -1,5 +1,5 @@
-"""Records of ``__share_group_state`` are equal after encoding and decoding, and have the same bytes
-as with the schema codec."""
+"""Tests of the codec of ``__share_group_state`` records. It writes the same bytes as the codec that
+interprets Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def type_of(value: SnapshotValue | UpdateValue) -> int:
 
 
 def by_schema(value: SnapshotValue | UpdateValue) -> bytes:
-    """Returns the bytes of the schema codec for a value."""
+    """Encodes a value with the schema codec."""
     fields: dict[str, Any] = value._asdict()
     fields["state_batches"] = [batch._asdict() for batch in fields.pop("batches")]
     if isinstance(value, SnapshotValue):
@@ -73,7 +73,7 @@ def by_schema(value: SnapshotValue | UpdateValue) -> bytes:
 
 
 @given(VALUES)
-def test_encoded_value_equals_that_of_the_schema_codec_and_is_decoded(
+def test_share_state_is_encoded_as_by_the_schema_codec_and_decoded(
     value: SnapshotValue | UpdateValue,
 ) -> None:
     data = encode_value(value)
@@ -83,7 +83,7 @@ def test_encoded_value_equals_that_of_the_schema_codec_and_is_decoded(
 
 @settings(max_examples=40)
 @given(KEYS, st.none() | VALUES, st.sampled_from([0, 1, 63, 64, 130]))
-def test_batch_is_decoded_to_its_run(
+def test_batch_of_share_state_records_is_decoded_to_its_run(
     key: SharePartitionKey, value: SnapshotValue | UpdateValue | None, before: int
 ) -> None:
     run = ShareStateRun(key, value)
@@ -97,7 +97,7 @@ def test_batch_is_decoded_to_its_run(
 
 
 @given(VALUES, st.data())
-def test_damaged_value_is_decoded_or_raises_a_record_error(
+def test_damaged_share_state_value_is_decoded_or_raises_a_record_error(
     value: SnapshotValue | UpdateValue, data: st.DataObject
 ) -> None:
     encoded = bytearray(encode_value(value) or b"")
@@ -111,7 +111,7 @@ def test_damaged_value_is_decoded_or_raises_a_record_error(
         list(runs_of_records([Record(7, 0, key, bytes(encoded))], Counter()))
 
 
-def test_values_of_kafkas_serializer_are_read_as_by_the_schema() -> None:
+def test_values_of_kafkas_serializer_are_read_as_by_the_schema_codec() -> None:
     lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     golden = [
         line for line in lines if line["record"] in ("ShareSnapshotValue", "ShareUpdateValue")
@@ -185,6 +185,6 @@ def test_records_of_unknown_types_are_skipped_and_counted() -> None:
     assert skipped == {2: 2}
 
 
-def test_key_of_the_coordinator_has_kafkas_form() -> None:
+def test_coordinator_key_of_a_share_partition_has_kafkas_form() -> None:
     key = SharePartitionKey("grüße", bytes(range(250, 256)) * 2 + bytes(4), 12)
     assert coordinator_key(key) == "grüße:-vv8_f7_-vv8_f7_AAAAAA:12"

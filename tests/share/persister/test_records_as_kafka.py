@@ -1,5 +1,5 @@
-"""The records and replies of the share coordinator equal those of Apache Kafka 4.3.1 for the same
-requests."""
+"""Tests that records and replies of the share coordinator equal those of Apache Kafka 4.3.1 for the
+same requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def shown(record: StoredRecord) -> tuple[bytes, object]:
 
 
 @pytest.mark.proves("share 8")
-def test_records_of_the_core_equal_those_of_kafka_byte_for_byte() -> None:
+def test_share_coordinator_records_have_the_same_bytes_as_in_kafka() -> None:
     kafka, _ = read_golden()
     ours, _ = core_answers(kafka)
     for number, (mine, theirs) in enumerate(zip(ours, kafka, strict=True)):
@@ -24,7 +24,7 @@ def test_records_of_the_core_equal_those_of_kafka_byte_for_byte() -> None:
 
 
 @pytest.mark.proves("share 8")
-def test_replies_of_the_core_equal_those_of_kafka() -> None:
+def test_share_coordinator_replies_equal_those_of_kafka() -> None:
     kafka, replies = read_golden()
     _, ours = core_answers(kafka)
     for step, mine, theirs in zip(STEPS, ours, replies, strict=True):

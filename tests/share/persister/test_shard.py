@@ -1,4 +1,4 @@
-"""The shard of the share coordinator: its errors, snapshots, deletions and loads."""
+"""Tests of the shard of the share coordinator: errors, snapshots, deletions and loads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COLD_MS = 300_000
     ("stored", "epoch", "error"),
     [(5, 4, FENCED_STATE_EPOCH), (5, 5, NONE), (5, 6, NONE), (5, -1, NONE), (0, 0, NONE)],
 )
-def test_initialize_is_fenced_by_a_greater_state_epoch(stored: int, epoch: int, error: int) -> None:
+def test_initialize_with_a_lower_state_epoch_is_fenced(stored: int, epoch: int, error: int) -> None:
     driver = Driver()
     assert driver.initialize(state_epoch=stored) == NONE
     assert driver.initialize(state_epoch=epoch, start_offset=7) == error
@@ -48,7 +48,7 @@ def test_initialize_is_fenced_by_a_greater_state_epoch(stored: int, epoch: int, 
     ("epoch", "error", "records"),
     [(2, FENCED_LEADER_EPOCH, 0), (3, NONE, 0), (-1, NONE, 0), (4, NONE, 1)],
 )
-def test_read_is_fenced_by_a_greater_leader_epoch_and_stores_a_newer_one(
+def test_read_with_a_lower_leader_epoch_is_fenced_and_a_newer_epoch_is_stored(
     epoch: int, error: int, records: int
 ) -> None:
     driver = Driver()
@@ -74,7 +74,7 @@ def test_read_is_fenced_by_a_greater_leader_epoch_and_stores_a_newer_one(
         (0, 2, FENCED_LEADER_EPOCH),
     ],
 )
-def test_write_is_fenced_by_greater_epochs_and_stores_no_epoch(
+def test_write_with_lower_epochs_is_fenced_and_newer_epochs_are_not_stored(
     state_epoch: int, leader_epoch: int, error: int
 ) -> None:
     driver = Driver()
@@ -138,7 +138,7 @@ def test_repeated_write_does_not_move_the_start_offset_back() -> None:
         (DeleteState("t", NEGATIVE), INVALID_REQUEST),
     ],
 )
-def test_errors_of_a_call_take_precedence_as_in_kafka(call: Call, error: int) -> None:
+def test_first_error_of_a_share_state_call_is_that_of_kafka(call: Call, error: int) -> None:
     driver = Driver()
     driver.initialize()
     driver.read(leader_epoch=4)
@@ -175,7 +175,7 @@ def test_snapshot_is_written_after_the_configured_number_of_updates(limit: int) 
     assert value.batches == (StateBatch(0, 2 * limit + 1, 2, 1),)
 
 
-def test_cold_share_partition_gets_a_snapshot_while_another_one_is_active() -> None:
+def test_idle_share_partition_gets_a_snapshot_while_another_share_partition_is_active() -> None:
     driver = Driver()
     driver.initialize()
     driver.write(FREE)
@@ -193,7 +193,7 @@ def test_cold_share_partition_gets_a_snapshot_while_another_one_is_active() -> N
     assert [each.key for each in again.records] == [KEY, OTHER, THIRD]
 
 
-def test_cold_snapshots_are_written_in_portions() -> None:
+def test_snapshots_of_idle_share_partitions_are_written_in_portions() -> None:
     driver = Driver()
     keys = [KEY._replace(partition=partition) for partition in range(25)]
     for key in keys:
@@ -203,7 +203,7 @@ def test_cold_snapshots_are_written_in_portions() -> None:
     assert driver.shard.next_deadline() == 2 * COLD_MS
 
 
-def test_shard_without_states_has_no_deadline() -> None:
+def test_shard_without_share_partitions_has_no_deadline() -> None:
     driver = Driver()
     assert driver.shard.next_deadline() is None
     driver.initialize()
@@ -232,7 +232,7 @@ def test_records_before_the_oldest_snapshot_are_redundant() -> None:
     assert driver.redundant() == len(driver.log) == 7
 
 
-def test_load_ignores_updates_without_a_snapshot_and_reports_them() -> None:
+def test_load_ignores_and_reports_updates_without_a_snapshot() -> None:
     driver = Driver()
     driver.initialize()
     driver.write(FREE)
@@ -248,7 +248,7 @@ def test_load_ignores_updates_without_a_snapshot_and_reports_them() -> None:
     assert whole.loaded(driver.now).events == ()
 
 
-def test_live_records_are_the_snapshots_and_their_updates() -> None:
+def test_number_of_live_records_counts_snapshots_and_their_updates() -> None:
     driver = Driver()
     driver.initialize()
     driver.write(FREE)
@@ -257,7 +257,7 @@ def test_live_records_are_the_snapshots_and_their_updates() -> None:
     assert (driver.shard.view.known(), driver.shard.view.live_records()) == (2, 4)
 
 
-def test_key_of_a_record_has_its_type() -> None:
+def test_key_of_a_share_state_record_begins_with_its_type() -> None:
     update = UpdateValue(0, 0, 0)
     assert encode_key(ShareStateRun(KEY, update))[:2] == b"\0\1"
     assert encode_key(ShareStateRun(KEY, None))[:2] == b"\0\0"

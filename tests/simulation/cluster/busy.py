@@ -1,5 +1,5 @@
 """A simulated cluster with topics of three replicas, all kinds of clients, and all kinds of
-failures."""
+faults."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from tests.simulation.whole.virtual_time import WALL_S
 TOPIC, GROWING, FLEETING = "ledger", "growing", "fleeting"
 PARTITIONS = 3
 TOPICS = {TOPIC: PARTITIONS, GROWING: 1, "out": 3, "more": 1}
-"""The topics that are created once, with their partition counts."""
+"""Partition counts of the topics that are created once, by topic."""
 
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
 
 
 class BusyCluster(ClusterWorld):
-    """The busy cluster of one seed."""
+    """The cluster that the seed determines."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -46,8 +46,8 @@ class BusyCluster(ClusterWorld):
         self.ledger = Ledger()
         self.faults = ClusterFaults(self, self.fork())
         self.flushes = self.chance.random() < 0.5
-        """True if each record is flushed before it is acknowledged; only then may the power fail.
-        """
+        """True if each record is fsynced before its acknowledgement. Only then may a machine lose
+        power."""
         if self.flushes:
             for machine in self.machines:
                 machine.settings["log.flush.interval.messages"] = "1"
@@ -55,7 +55,8 @@ class BusyCluster(ClusterWorld):
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self._served: dict[str, int] = {}
-        """The number of served requests of each client when `rest` was called."""
+        """For each client, the number of its requests that had been served when `rest` was
+        called."""
         self.mover = Mover(self, "mover", "10.1.0.2", self.fork(), TOPICS, GROWING)
         self.transactors = [
             Transactor(self, f"transactor-{number}", f"10.4.0.{number}", self.fork())
@@ -113,7 +114,7 @@ class BusyCluster(ClusterWorld):
         return WALL_S * 1000 + self.agenda.now_ns // MS
 
     def ends(self) -> dict[Place, int]:
-        """Returns the log end offsets; a log whose leader is down has no entry."""
+        """Returns the log end offset of each partition whose leader is running."""
         found = dict.fromkeys((*OUT, *OFFSETS), 0)
         there = {each.node_id: self.checkers.replicas(each) for each in self.machines}
         for place in found:
@@ -126,7 +127,7 @@ class BusyCluster(ClusterWorld):
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """Does nothing, because here no connection delivers a request twice."""
+        """Does nothing, because connections of this cluster never deliver a request twice."""
 
     # -- rest
 
@@ -159,7 +160,8 @@ class BusyCluster(ClusterWorld):
         assert grown >= self.mover.partitions, f"{GROWING} has {grown} partitions"
 
     def _check_transactions(self) -> None:
-        """Compares the logs, which are equal, with the clients' ledger."""
+        """Asserts that the logs, which must already be equal on all replicas, match the
+        transactions that the clients know (`Ledger`)."""
         found = {}
         for place in (*OUT, *OFFSETS):
             state = self.checkers.states.now.get(place)

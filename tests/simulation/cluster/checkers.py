@@ -1,14 +1,16 @@
-"""Laws of a cluster, checked under all failures.
+"""Invariants of a cluster, which are checked under all faults.
 
-After each turn of a process its replicas are checked, and the new writes to ZooKeeper.
+After each turn of a process, its replicas and the new writes to ZooKeeper are checked:
 
-| law | where | |---|---| | records below a leader's high watermark have the same bytes on every
-later leader | `Committed` | | members of the ISR have all committed records | `Committed` | |
-committed records are never truncated | `Committed.cut` | | only one broker writes in a leader epoch
-| `ClusterCheckers.appended` | | epochs and versions never decrease at a receiver |
-`ClusterCheckers._look_at` | | the controller's writes are of the last election, and raise the
-leader epoch | `states.py` | | within a bounded time each partition has a leader, all replicas in
-sync, and equal logs | `unrest` |
+- Records below a leader's high watermark have the same bytes on every later leader: `Committed`.
+- Members of the ISR have all committed records: `Committed`.
+- Committed records are never truncated: `Committed.cut`.
+- Only one broker appends in a leader epoch: `ClusterCheckers.appended`.
+- Epochs and versions never decrease at a broker: `ClusterCheckers._look_at`.
+- Writes by a controller are those of the last elected controller, and raise the leader epoch:
+  `states.py`.
+- Within a bounded time, each partition has a leader, an ISR with all replicas, and equal logs:
+  `unrest`.
 """
 
 from __future__ import annotations
@@ -36,29 +38,33 @@ _PARTITION = re.compile(r"/data/(.+)-(\d+)")
 _Known = tuple[int, int]
 """Leader epoch and partition epoch."""
 _Seen = dict[Replica, tuple[PartitionState | None, int]]
-"""The state and the high watermark of each replica."""
+"""The partition state and the high watermark of each replica."""
 
 
 class ClusterCheckers:
-    """All checks of one world."""
+    """All checks of one simulated cluster, and the state of these checks."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.world = world
         self.states = WrittenStates(world.zookeeper.ensemble)
         self.committed: dict[Place, Committed] = {}
         self._writers: dict[tuple[Place, int], int] = {}
-        """The broker that appended in each leader epoch. The broker may lead in the same epoch
-        again if it restarted before a new controller noticed its failure."""
+        """The broker that has appended in each leader epoch of a partition.
+
+        A broker may lead in the same epoch again if it restarted before a new controller noticed
+        its failure.
+        """
         self._known: dict[tuple[int, int, Place], _Known] = {}
-        """The last known epochs of a replica in each life (process) of its broker."""
+        """The last known epochs of a replica, by broker, process number of the broker, and
+        partition."""
         self._seen: dict[int, tuple[int, _Seen]] = {}
-        """The life (process) of each broker, and the state of its replicas at the last check."""
+        """The process number of each broker, and the state of its replicas at the last check."""
         self._controller_epochs: dict[tuple[int, int], int] = {}
 
     # -- after a turn
 
     def look(self, machine: BrokerMachine) -> None:
-        """Checks a process after its turn."""
+        """Checks the replicas of a process after its turn."""
         for place, written in self.states.look():
             if written is None:
                 self._forget(place)
@@ -80,7 +86,8 @@ class ClusterCheckers:
             self._controller_epochs[life] = epoch
 
     def _seen_in(self, life: tuple[int, int]) -> _Seen:
-        """Returns the state seen in this life of a broker; drops the state of earlier lives."""
+        """Returns the replica states that were seen in a process of a broker. ``life`` is the
+        broker id with the process number. Drops the states of earlier processes."""
         node_id, number = life
         known = self._seen.get(node_id)
         if known is None or known[0] != number:
@@ -116,17 +123,19 @@ class ClusterCheckers:
         return found
 
     def _forget(self, place: Place) -> None:
-        """Drops the state of a deleted partition: the next topic with its name starts empty.
+        """Drops the state of a deleted partition, because the next topic with this name starts
+        empty.
 
-        During the deletion a new controller may restore the topic and delete it again, as Kafka's
-        does; its replicas may then be recreated empty.
+        During the deletion, a new controller may restore the topic and delete it again, as in
+        Kafka. The replicas may then be created again with empty logs.
         """
         self.committed.pop(place, None)
         self._writers = {key: each for key, each in self._writers.items() if key[0] != place}
         self._known = {key: each for key, each in self._known.items() if key[2] != place}
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Returns True if a broker is the leader in ZooKeeper and knows that it is."""
+        """Returns True if the broker ``node_id`` is the leader according to ZooKeeper and also
+        according to itself."""
         state = self.states.now.get((topic, partition))
         process = self.world.by_id[node_id].process
         logs = None if process is None else getattr(process.broker, "logs", None)
@@ -142,7 +151,7 @@ class ClusterCheckers:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Observes the appends and the truncations of replicas in the block."""
+        """Checks all appends and truncations of replicas while the block runs."""
         real_appended, real_cut = Replica.appended, Replica._cut
 
         def appended(replica: Replica, size_bytes: int) -> None:
@@ -162,7 +171,6 @@ class ClusterCheckers:
             Replica._cut = real_cut  # type: ignore[method-assign]
 
     def appended(self, replica: Replica) -> None:
-        """Checks a replica that has appended as leader."""
         if replica.topic in self.states.going:
             return
         machine = self.world.running
@@ -172,7 +180,6 @@ class ClusterCheckers:
         assert first == machine.node_id, f"{key} is written by {first} and {machine.node_id}"
 
     def cut(self, replica: Replica, offset: int) -> None:
-        """Checks a replica before it is truncated at ``offset``."""
         machine = self.world.running
         assert machine is not None
         place = (replica.topic, replica.index)
@@ -188,11 +195,11 @@ class ClusterCheckers:
         return [] if logs is None else [each for each in logs.all() if isinstance(each, Replica)]
 
     def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
-        """Returns the replicas of a machine's broker, by topic and partition."""
+        """Returns the replicas on the broker of ``machine``, by topic and partition."""
         return {(each.topic, each.index): each for each in self._logs(machine)}
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the world is not at rest yet."""
+        """Returns the reasons why the cluster is not yet at rest."""
         found: list[str] = []
         everywhere = {each.node_id: self.replicas(each) for each in self.world.machines}
         if not self.states.now:
@@ -205,7 +212,6 @@ class ClusterCheckers:
         return found + self._moving() + self._strays()
 
     def _moving(self) -> list[str]:
-        """Returns the topics that are being reassigned or deleted."""
         nodes = self.world.zookeeper.ensemble.nodes
         found = [f"{path} is left" for path in nodes if path.startswith(f"{DELETE_TOPICS}/")]
         for name in sorted(nodes[TOPICS].children):
@@ -217,8 +223,8 @@ class ClusterCheckers:
     def _strays(self) -> list[str]:
         """Returns the remaining directories of deleted topics.
 
-        The directory of a partition that was reassigned when its broker was down is never deleted,
-        as in Kafka: the broker uses it again when the partition is assigned to it again.
+        As in Kafka, a directory is never deleted if its partition was reassigned while the broker
+        was down. The broker uses the directory again when it gets the partition again.
         """
         return [
             f"broker {machine.node_id} has {path}"
@@ -245,12 +251,12 @@ class ClusterCheckers:
         return decode_topic(place[0], node.data or b"").partitions[place[1]]
 
     def end(self, place: Place) -> int:
-        """Returns the log end offset of a partition's leader."""
         leader = self.world.by_id[self.states.now[place].leader]
         return self.replicas(leader)[place].log.log_end_offset
 
     def unequal(self) -> list[str]:
-        """Returns the differences between replicas; valid only when no client writes."""
+        """Returns the differences between replicas. The result is valid only while no client
+        writes."""
         found = []
         for place in sorted(self.states.now):
             state = self.states.now[place]
@@ -269,7 +275,8 @@ class ClusterCheckers:
         return found
 
     def check_equal(self) -> None:
-        """Checks that all replicas of a partition have the same batches, except deleted batches."""
+        """Asserts that all replicas of a partition have the same batches. Batches that retention
+        deleted on one replica may differ."""
         for place in sorted(self.states.now):
             logs = {
                 node: batches_of(machine.files, *place, synced=False)

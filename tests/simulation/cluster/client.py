@@ -1,8 +1,9 @@
-"""The common part of a cluster's clients, which search for the broker that serves them.
+"""The base class of all clients of a cluster, which searches for the broker that serves a client.
 
-A client asks any broker for the leader and connects to the leader. The client asks again when that
-broker does not serve the request or is down. It knows only brokers that responses name. It has one
-connection at a time: a client that needs several brokers uses them one after another (`errand`).
+A client asks any broker for the leader or coordinator, and connects to it. The client searches
+again if this broker does not serve the request or is down. It knows only brokers that responses
+name. It has one connection at a time, so a client that needs several brokers uses them one after
+another (`errand`).
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 ANYBODY = -1
 ASKS_AGAIN_NS = (20 * MS, 100 * MS, 500 * MS)
 _LOOKS = object()
-"""Marks a request that searches for the broker of an errand."""
+"""Marks a sent request as one that searches for a broker."""
 
 
 class ClusterClient(Client):
-    """A client whose subclasses define the request that finds its broker (`look`) and the requests
-    to this broker."""
+    """A client of a cluster. Subclasses define the request that finds their broker (`look`), and
+    the requests to this broker (`work`)."""
 
     writes = True
-    """True if the client stops sending requests when the world is hushed."""
+    """True if the client stops sending requests when `hushed` of the cluster is set, so that all
+    replicas can become equal."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, **more: Any
@@ -39,36 +41,34 @@ class ClusterClient(Client):
         super().__init__(cast("Any", cluster), name, host, chance, **more)
         self.cluster = cluster
         self._found: dict[Hashable, int] = {}
-        """The broker that was found for each errand."""
+        """The broker that serves each errand."""
         self._at = ANYBODY
-        """The id of the broker to which the client is connected."""
         self.served = 0
-        """The number of served requests."""
+        """The number of requests that brokers have served."""
 
     @property
     def node_id(self) -> int:
-        """Returns the broker of the current errand, or ANYBODY if unknown."""
+        """Returns the broker that serves the current errand, or ANYBODY if it is unknown."""
         return self._found.get(self.errand, ANYBODY)
 
     @property
     def errand(self) -> Hashable:
-        """Returns the current errand. Each errand has its own broker, which `look` and `found`
-        find."""
+        """Returns a key of the current task, such as a partition. Each key has its own broker."""
         return None
 
     # -- for subclasses
 
     def look(self) -> WireRequest:
-        """Returns the request that finds the broker of the current errand."""
+        """Returns the request that searches for the broker of the current errand."""
         raise NotImplementedError
 
     def found(self, answer: dict[str, Any]) -> int:
-        """Returns the broker that the response to the request of `look` names; ANYBODY if it names
-        none."""
+        """Returns the broker that the response to `look` names, or ANYBODY if the response names no
+        broker."""
         raise NotImplementedError
 
     def work(self) -> None:
-        """Sends a request to the broker that serves the client, or schedules the next action."""
+        """Sends a request to the broker of the current errand, or schedules the next action."""
         raise NotImplementedError
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
@@ -76,8 +76,8 @@ class ClusterClient(Client):
         raise NotImplementedError
 
     def go_elsewhere(self) -> None:
-        """Forgets the broker and searches again, because an error says that this broker does not
-        serve the request."""
+        """Forgets the broker of the current errand and searches again. Called after an error such
+        as NOT_LEADER_OR_FOLLOWER."""
         self._found.pop(self.errand, None)
         self.think_after(self.chance.choice(ASKS_AGAIN_NS))
 
@@ -123,7 +123,8 @@ class ClusterClient(Client):
 
 
 def metadata_request(topics: list[str]) -> WireRequest:
-    """Returns a Metadata request: the leaders of some topics, and the controller."""
+    """Returns a Metadata request for ``topics``. Its response names the partition leaders and the
+    controller."""
     return WireRequest(
         "Metadata",
         9,
@@ -137,7 +138,8 @@ def metadata_request(topics: list[str]) -> WireRequest:
 
 
 def leader_in(answer: dict[str, Any], topic: str, partition: int) -> int:
-    """Returns a partition's leader in a Metadata response, or ANYBODY."""
+    """Returns the leader of a partition according to a Metadata response, or ANYBODY if it is
+    unknown."""
     for each in answer["topics"]:
         for found in each["partitions"]:
             if (each["name"], found["partition_index"]) == (topic, partition):
@@ -146,17 +148,15 @@ def leader_in(answer: dict[str, Any], topic: str, partition: int) -> int:
 
 
 def controller_in(answer: dict[str, Any], brokers: int) -> int:
-    """Returns the controller in a Metadata response; ANYBODY if the response lists fewer than
-    ``brokers`` brokers."""
+    """Returns the controller according to a Metadata response, or ANYBODY if the response lists
+    fewer than ``brokers`` brokers."""
     return int(answer["controller_id"]) if len(answer["brokers"]) >= brokers else ANYBODY
 
 
 def coordinator_request(key: str, kind: int) -> WireRequest:
-    """Returns a FindCoordinator request for a group (``kind`` 0) or a transactional id (``kind``
-    1)."""
+    """Returns a FindCoordinator request. ``kind`` is 0 for a group and 1 for a transactional id."""
     return WireRequest("FindCoordinator", 2, {"key": key, "key_type": kind})
 
 
 def coordinator_in(answer: dict[str, Any]) -> int:
-    """Returns the coordinator in a FindCoordinator response."""
     return int(answer["node_id"]) if answer["error_code"] == NONE else ANYBODY

@@ -39,7 +39,7 @@ THINKS_MS = (1, 20, 100, 500)
 
 
 class PartitionClient(ClusterClient):
-    """A client of one partition's leader."""
+    """A client of the leader of one partition."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: PartitionTruth
@@ -55,12 +55,13 @@ class PartitionClient(ClusterClient):
 
     @property
     def is_at_leader(self) -> bool:
-        """Returns True if the responding broker is the leader in ZooKeeper and knows that it is."""
+        """Returns True if the connected broker is the leader according to ZooKeeper and also
+        according to itself."""
         return self.cluster.leads(self._at, self.truth.topic, self.truth.partition)
 
 
 class Producer(PartitionClient):
-    """Produces with acks=all, with or without idempotence."""
+    """Produces with acks=all. Some producers are idempotent."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Producer(PartitionClient):
         self._producer = (-1, -1)
         self._sequence = 0
         self._values: list[bytes] = []
-        """The values of the batch in flight, which may be repeated."""
+        """The values of the batch in flight, which are kept for a retry."""
         self._made = 0
 
     def work(self) -> None:
@@ -134,7 +135,7 @@ class Producer(PartitionClient):
 
 
 class Consumer(PartitionClient):
-    """Reads a partition from its start to its end, repeatedly."""
+    """Reads a partition from its start to its end, and then starts again."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: PartitionTruth
@@ -191,39 +192,40 @@ class Consumer(PartitionClient):
 
 
 class RisingOffset:
-    """Increasing offsets that one client commits for one partition; the last commit in the log is
-    the committed offset.
+    """A series of increasing offsets that one client commits for one partition.
 
-    An abandoned commit may be executed after a commit that the client sent later on another
-    connection. The fetched offset may decrease only to the offset of such a commit.
+    The last commit in the log is the committed offset. A broker may execute an abandoned commit
+    after a commit that the client sent later on another connection. A fetched offset may therefore
+    be lower than the last known offset, but only if an abandoned commit contains the fetched
+    offset.
     """
 
     def __init__(self) -> None:
         self._tried = 0
         self._last = -1
-        """The committed offset that the client knows from an acknowledgement or a fetch."""
+        """The last offset that the client knows to be committed, from an acknowledgement or a
+        fetch."""
         self._unheard: set[int] = set()
-        """The offsets of the commits that were neither acknowledged nor fetched."""
+        """The offsets of sent commits that got no acknowledgement. Excludes offsets that a fetch
+        has returned."""
 
     def next(self) -> int:
-        """Returns the next offset to commit."""
         self._tried += 1
         self._unheard.add(self._tried)
         return self._tried
 
     def acknowledged(self, offset: int) -> None:
-        """Notes that a commit was acknowledged."""
         self._last = offset
         self._unheard.discard(offset)
 
     def taken_over(self) -> None:
-        """Notes that another client commits from now on: the coordinator refuses commits that
-        earlier clients abandoned."""
+        """Forgets the unacknowledged commits of the previous client, because the coordinator
+        refuses them from now on."""
         self._unheard.clear()
 
     def told(self, name: str, offset: int, log: Callable[[], list[int]]) -> None:
-        """Checks an offset that the coordinator returned; ``log`` returns the commits in the
-        coordinator's log, in order."""
+        """Checks the committed offset that a coordinator has returned. ``log`` returns the commits
+        in the coordinator's log, in order."""
         if offset == self._last:
             return
         told = f"{name} has committed {self._last}, and is told {offset}"
@@ -236,7 +238,7 @@ class RisingOffset:
 
 
 class CoordinatorClient(ClusterClient):
-    """A client of one group's coordinator."""
+    """A client of the coordinator of one group."""
 
     def __init__(
         self,
@@ -258,8 +260,8 @@ class CoordinatorClient(ClusterClient):
 
     @property
     def is_at_coordinator(self) -> bool:
-        """Returns True if the responding broker leads the group's partition and knows that it
-        does."""
+        """Returns True if the connected broker leads the group's partition of __consumer_offsets,
+        according to ZooKeeper and to itself."""
         return self.cluster.leads(self._at, *self._place)
 
     @property
@@ -267,13 +269,14 @@ class CoordinatorClient(ClusterClient):
         return OFFSETS_TOPIC, partition_for(self.group_id, OFFSETS_PARTITIONS)
 
     def told(self, rising: RisingOffset, partition: int, offset: int) -> None:
-        """Checks a committed offset that the responding broker returned."""
+        """Checks the committed offset that the connected broker has returned."""
         # A deposed coordinator that does not know of its successor may have fewer commits.
         if self.is_at_coordinator:
             rising.told(self.name, offset, lambda: self._in_log(partition))
 
     def _in_log(self, partition: int) -> list[int]:
-        """Returns the group's commits of a partition, in the order of the broker's log."""
+        """Returns the group's commits for a partition, in the order of the log on the connected
+        broker."""
         found = transactions.read(self.cluster.by_id[self._at].files, self._place)
         return [
             commit.offset
@@ -283,7 +286,7 @@ class CoordinatorClient(ClusterClient):
 
 
 class OffsetsKeeper(CoordinatorClient):
-    """Commits increasing offsets of a group without members, and fetches the committed offsets."""
+    """Commits increasing offsets for a group without members, and fetches the committed offsets."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, topic: str

@@ -1,8 +1,8 @@
-"""The records of a partition that were ever committed, and the brokers that must have them.
+"""The committed records of a partition, and the check that brokers have them.
 
-A leader's high watermark makes records committed. The records below the high watermark are read
-from the leader's disk once: each later leader and each in-sync replica must have the same bytes,
-and no replica may truncate them.
+A record is committed when a leader's high watermark is above its offset. The check reads each
+committed record once from the leader's disk. Each later leader and each in-sync replica must have
+the same bytes, and no replica may truncate them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ class Committed:
         self.name = f"{topic}-{index}"
         self.end = 0
         self._is_pruned = topic == SHARE_STATE_TOPIC
-        """True if the coordinator deletes committed records that are redundant."""
+        """True for __share_group_state, in which the coordinator deletes redundant committed
+        records."""
         self._place = topic, index
         self._machines = machines
         self._directory = directory_of(topic, index)
         self._batches: list[Batch] = []
         self._seen: dict[tuple[int, int, int], int] = {}
-        """The last known high watermark of a leader, by broker, life of the broker, and leader
+        """The last seen high watermark, by broker, process number of the broker, and leader
         epoch."""
         self._shown: dict[int, int] = {}
-        """The last high watermark in each leader epoch."""
+        """The last seen high watermark in each leader epoch."""
         self._at: dict[tuple[int, str], tuple[Inode, int, int]] = {}
-        """For each broker and segment: the file, the offset at which a batch starts, and the byte
-        position of the batch."""
+        """A read position in each segment, by broker and file name: the file, the base offset of a
+        batch, and the position of this batch."""
 
     def shown(self, leader: BrokerMachine, epoch: int, end: int, isr: Iterable[int]) -> None:
-        """Notes that a leader's high watermark is ``end`` and that ``isr`` are the in-sync
-        replicas."""
+        """Processes a high watermark ``end`` that a leader has announced. The in-sync replicas
+        ``isr`` must have all records below it."""
         key = (leader.node_id, leader.lives, epoch)
         before = self._seen.get(key)
         if before == end:
@@ -68,7 +69,7 @@ class Committed:
         self.end = self._shown[epoch] = end
 
     def in_sync(self, isr: Iterable[int]) -> None:
-        """Checks replicas that are in sync from now on, according to ZooKeeper."""
+        """Asserts that the replicas in a new ISR in ZooKeeper have all committed records."""
         for node_id in isr:
             end = self._end_of(self._machines[node_id])
             assert end >= self.end, (
@@ -77,7 +78,7 @@ class Committed:
             )
 
     def cut(self, machine: BrokerMachine, offset: int, end: int) -> None:
-        """Checks that a truncation at ``offset`` loses no committed record."""
+        """Asserts that a truncation at ``offset`` removes no committed record."""
         lost = self._between(machine, offset, min(end, self.end))
         mine = set(lost) & set(self._batches)
         assert not mine, (
@@ -85,7 +86,8 @@ class Committed:
         )
 
     def _has_all(self, leader: BrokerMachine, epoch: int) -> None:
-        """Checks that a leader has the records that were committed in its epoch or before."""
+        """Asserts that a leader has all records that were committed in its leader epoch or
+        earlier."""
         end = max((end for shown, end in self._shown.items() if shown <= epoch), default=0)
         wanted = [batch for batch in self._batches if batch[0] < end]
         found = self._between(leader, 0, end)
@@ -101,7 +103,6 @@ class Committed:
         assert len(found) == len(wanted), f"{told} {_told(found)} of {end}"
 
     def _start_of(self, machine: BrokerMachine) -> int:
-        """Returns the log start offset of a running broker."""
         process = machine.process
         replica = None if process is None else process.broker.logs.get(*self._place)
         return 0 if replica is None else replica.log.log_start_offset
@@ -113,7 +114,6 @@ class Committed:
         return [(int(path.rpartition("/")[2].removesuffix(".log")), path) for path in paths]
 
     def _between(self, machine: BrokerMachine, start: int, end: int) -> list[Batch]:
-        """Returns a machine's batches from ``start`` to ``end``."""
         found: list[Batch] = []
         segments = self._segments(machine)
         for number, (base, path) in enumerate(segments):

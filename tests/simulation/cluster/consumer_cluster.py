@@ -22,7 +22,7 @@ GROUPS, MEMBERS = 2, 3
 
 
 class ConsumerCluster(ClusterWorld):
-    """The cluster of one seed."""
+    """The cluster that the seed determines."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -37,7 +37,8 @@ class ConsumerCluster(ClusterWorld):
             ConsumerGroupTruth(f"group-{number}", TOPIC, PARTITIONS) for number in range(GROUPS)
         ]
         self._served: dict[str, int] = {}
-        """The number of served requests of each client when `rest` was called."""
+        """For each client, the number of its requests that had been served when `rest` was
+        called."""
         self.populate(self._clients())
         self.faults.begin()
 

@@ -1,16 +1,16 @@
 """Members of consumer groups (KIP-848) in a simulated cluster.
 
 A member sends heartbeats to the coordinator of its group, gives up partitions before it confirms
-this, and commits increasing offsets of its partitions. Its requests are lost, repeated and delayed
-by the faults of the cluster, and the coordinator fails over.
+the revocation, and commits increasing offsets of its partitions. The faults of the cluster lose,
+repeat and delay its requests, and the coordinator fails over.
 
-| law | where |
-|---|---|
-| no member owns a partition that another member has not given up | `ConsumerGroupTruth.owned` |
-| an acknowledged commit survives a fail-over | `RisingOffset` |
-| the coordinator refuses commits of partitions that the member has given up | `ConsumerMember` |
-| a member that sends heartbeats is not removed | `ConsumerMember` |
-| within a bounded time, each partition has an owner | `ConsumerGroupTruth.unrest` |
+The checks:
+
+- No member owns a partition that another member has not given up: `ConsumerGroupTruth.owned`.
+- An acknowledged commit survives a fail-over: `RisingOffset`.
+- The coordinator refuses commits for partitions that the member has given up: `ConsumerMember`.
+- A member that sends heartbeats is not removed: `ConsumerMember`.
+- Within a bounded time, each partition has an owner: `ConsumerGroupTruth.unrest`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 SESSION_S = 15
 _REMOVED = (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND)
 _ALIVE_S = 8
-"""The time in seconds: a member whose coordinator answered within this time must not be removed."""
+"""Time in seconds. The coordinator must not remove a member whose last answered heartbeat is more
+recent."""
 _THINKS_MS = (1, 20, 100, 500)
 
 
@@ -65,7 +66,8 @@ class LevelRaiser(ControllerClient):
 
 
 class ConsumerGroupTruth:
-    """One group: its members, and the committed offset of each partition of its topic."""
+    """The expected state of one group: its members, and the committed offset of each partition of
+    its topic."""
 
     def __init__(self, group_id: str, topic: str, partitions: int) -> None:
         self.group_id = group_id
@@ -74,8 +76,11 @@ class ConsumerGroupTruth:
         self.members: list[ConsumerMember] = []
 
     def owned(self, owner: ConsumerMember, partitions: set[int]) -> None:
-        """Checks that no other member owns a partition that ``owner`` receives. The coordinator may
-        have removed a member that had no answer within its session timeout."""
+        """Asserts that no other member owns a partition that ``owner`` has received.
+
+        A member that got no answer within its session timeout is ignored, because the coordinator
+        may have removed it.
+        """
         for other in self.members:
             both = set() if other is owner else other.holds & partitions
             silent_s = (owner.cluster.agenda.now_ns - other.heard_ns) / S
@@ -85,7 +90,7 @@ class ConsumerGroupTruth:
             )
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the group is not at rest."""
+        """Returns the reasons why the group is not yet at rest."""
         owned = sorted(each for member in self.members for each in member.holds)
         if owned == list(range(len(self.offsets))):
             return []
@@ -93,8 +98,8 @@ class ConsumerGroupTruth:
 
 
 class ConsumerMember(CoordinatorClient):
-    """A member with group.protocol=consumer; it may crash or leave, and return under another member
-    id. A static member leaves temporarily."""
+    """A member with group.protocol=consumer. It may crash or leave, and return with another member
+    id. A static member may leave temporarily."""
 
     def __init__(
         self,
@@ -109,7 +114,7 @@ class ConsumerMember(CoordinatorClient):
         self.group = group
         self.instance_id = instance_id
         self.heard_ns = 0
-        """When the last heartbeat to which the coordinator has replied was sent."""
+        """The send time in ns of the last heartbeat that was answered."""
         self._processes = 0
         self._topic_id = bytes(16)
         group.members.append(self)
@@ -125,15 +130,16 @@ class ConsumerMember(CoordinatorClient):
         self.assigned: set[int] = set()
         self.revoking: set[int] = set()
         self._read: set[int] = set()
-        """The assigned partitions whose committed offset the member has fetched."""
+        """The assigned partitions whose committed offset the member has already fetched."""
         self._gave_up: dict[int, int] = {}
-        """The last member epoch of each partition that the member has given up."""
+        """The member epoch at which the member gave up each partition."""
         self._unanswered = 0
-        """The number of heartbeats since the last reply; then the member repeats all fields."""
+        """The number of heartbeats since the last reply. After an unanswered heartbeat, the member
+        sends all fields again."""
 
     @property
     def holds(self) -> set[int]:
-        """The partitions that the member owns, in its own view."""
+        """The partitions that the member owns according to its own state."""
         return self.assigned | self.revoking
 
     # -- requests

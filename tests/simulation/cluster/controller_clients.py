@@ -1,4 +1,4 @@
-"""Clients of the controller: they create topics, add partitions, and reassign replicas."""
+"""Clients of the controller, which create topics, add partitions, and reassign replicas."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 
 class ControllerClient(ClusterClient):
-    """A client of the controller."""
+    """A client of the controller of the cluster."""
 
     copies = 3
-    """The number of brokers that the client must know before it sends a request."""
+    """The number of brokers that a Metadata response must list before the client sends a
+    request."""
 
     def look(self) -> WireRequest:
         return metadata_request([])
@@ -42,7 +43,6 @@ class ControllerClient(ClusterClient):
 
 
 def created(name: str, partitions: int, copies: int) -> dict[str, Any]:
-    """Returns a topic for CreateTopics."""
     return {
         "name": name,
         "num_partitions": partitions,
@@ -53,7 +53,7 @@ def created(name: str, partitions: int, copies: int) -> dict[str, Any]:
 
 
 class TopicMaker(ControllerClient):
-    """Creates the topics of the world."""
+    """Creates the topics of the simulated cluster."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, topics: dict[str, int]
@@ -94,7 +94,7 @@ class Mover(ControllerClient):
         self.topics = topics
         self.grows = grows
         self.partitions = 0
-        """The acknowledged partition count of the growing topic."""
+        """The number of partitions of the growing topic that the controller has acknowledged."""
 
     def work(self) -> None:
         dice = self.chance.random()
@@ -114,7 +114,7 @@ class Mover(ControllerClient):
             self.send(WireRequest("AlterPartitionReassignments", 0, value))
 
     def _replicas(self) -> list[int] | None:
-        """Returns two or three brokers that may be up or down; None to cancel the reassignment."""
+        """Returns two or three random brokers, or None to cancel a reassignment."""
         if self.chance.random() < 0.1:
             return None
         brokers = sorted(self.cluster.by_id)
@@ -138,10 +138,8 @@ class Mover(ControllerClient):
 
 
 class FleetingTopic(ControllerClient):
-    """Creates, writes, reads and deletes one topic repeatedly.
-
-    A record that is read must have been written since the last creation of the topic.
-    """
+    """Creates, writes, reads and deletes one topic repeatedly. Each record that it reads must have
+    been written since the last creation."""
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(cluster, name, host, chance)
@@ -149,9 +147,10 @@ class FleetingTopic(ControllerClient):
         self._stage: Callable[[], None] = self._create
         self._made = 0
         self._surely_made = False
-        """True if the topic is certainly new: no deletion of an earlier topic is pending."""
+        """True if the topic is certainly new, because no deletion request of this client can still
+        be in flight."""
         self._known: dict[int, bytes] = {}
-        """The values that were acknowledged since the last creation, by offset."""
+        """The values acknowledged since the last creation of the topic, by offset."""
 
     @property
     def errand(self) -> Hashable:
@@ -246,8 +245,8 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _check(self, found: dict[int, bytes], end: int) -> None:
-        """Checks that all records were written since the last creation, and that no known record
-        below ``end`` is missing."""
+        """Asserts that all read records were written since the last creation, and that no
+        acknowledged record below ``end`` is missing."""
         for offset, value in found.items():
             life, _, _ = value.partition(b"/")
             assert int(life) == self.life or not self._surely_made, (
@@ -263,8 +262,8 @@ class FleetingTopic(ControllerClient):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> int:
-        """Returns the error of a deletion. UNKNOWN_TOPIC_OR_PARTITION counts as success, because an
-        earlier request whose response was lost may have deleted the topic."""
+        """Returns the error code of a deletion. UNKNOWN_TOPIC_OR_PARTITION counts as success,
+        because an earlier request may have deleted the topic before its response was lost."""
         code = int(answer["responses"][0]["error_code"])
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._begin_anew()
@@ -272,7 +271,7 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _begin_anew(self) -> None:
-        """Notes that the topic is deleted: the next topic with its name must have none of its
-        records."""
+        """Forgets all values when the topic is deleted, because the next topic with this name must
+        start empty."""
         self.life += 1
         self._known, self._stage, self._surely_made = {}, self._create, False

@@ -1,7 +1,8 @@
-"""Faults of a simulated cluster: processes, power, links, sessions, the controller, disks.
+"""Faults of a simulated cluster: processes, power, links, ZooKeeper sessions, the controller, and
+disks.
 
-A fault happens every few seconds; its kind and its target are random. A machine restarts a dead
-process.
+A fault happens every few seconds. Its kind and its target are random. A machine restarts its
+process when the process is dead.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ FAULTS_WORTH = {
     "full disk": 3,
     "alone": 3,
 }
-"""The relative frequency of each fault."""
+"""The relative frequency of each kind of fault."""
 
 
 class ClusterFaults:
-    """The faults of one world; `begin` schedules the first."""
+    """The faults of one simulated cluster. `begin` schedules the first fault."""
 
     def __init__(self, world: ClusterWorld, chance: Random, first_s: float = 5) -> None:
         self.world = world
@@ -69,7 +70,6 @@ class ClusterFaults:
         assert set(self._deeds) == set(FAULTS_WORTH)
 
     def begin(self) -> None:
-        """Schedules the first fault."""
         self.world.agenda.after(self._first_ns, self._next)
 
     def _next(self) -> None:
@@ -82,18 +82,16 @@ class ClusterFaults:
             self.do(name, machine)
 
     def do(self, name: str, machine: BrokerMachine) -> None:
-        """Causes a fault at a machine whose process is alive."""
+        """Causes the fault ``name`` at a machine whose process is alive."""
         self.world.happened[name] += 1
         self.world.excuse(20 * S)
         self._deeds[name](machine)
 
     def _stop(self, machine: BrokerMachine) -> None:
-        """Sends SIGTERM to the broker."""
         assert machine.process is not None
         machine.process.ask_to_stop()
 
     def controller(self) -> BrokerMachine | None:
-        """Returns the machine of the controller if its process is alive."""
         node = self.world.zookeeper.ensemble.nodes.get(cluster.CONTROLLER)
         node_id = -1 if node is None else cluster.decode_controller(node.data or b"")
         machine = self.world.by_id.get(node_id)
@@ -105,7 +103,8 @@ class ClusterFaults:
             machine.kill()
 
     def _pause(self, machine: BrokerMachine, lengths_ms: tuple[int, ...]) -> None:
-        """Suspends the process; a long pause is longer than its ZooKeeper session timeout."""
+        """Suspends the process. A long pause exceeds the ZooKeeper session timeout of the
+        process."""
         assert machine.process is not None
         ns = self.chance.choice(lengths_ms) * MS
         machine.process.loop.stand_still(ns)
@@ -118,13 +117,13 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.mend, one, other)
 
     def _cut_between(self, machine: BrokerMachine) -> None:
-        """Cuts the links from this broker to another broker; both can still reach ZooKeeper and
-        clients."""
+        """Cuts the link between this broker and another broker. Each of them can still reach
+        ZooKeeper and clients."""
         others = [each for each in self.world.machines if each is not machine]
         self._cut(machine.host, self.chance.choice(others).host)
 
     def _alone(self, machine: BrokerMachine) -> None:
-        """Cuts the links between a broker and all other brokers; sometimes also its link to
+        """Cuts the links between a broker and all other brokers, and sometimes its link to
         ZooKeeper."""
         seconds = self.chance.choice((1, 4, 8, 15))
         hosts = [each.host for each in self.world.machines if each is not machine]
@@ -132,7 +131,7 @@ class ClusterFaults:
             self._cut(machine.host, host, seconds)
 
     def _slow_link(self, machine: BrokerMachine) -> None:
-        """Delays all data on a link for some time."""
+        """Delays all data on a link for a limited time."""
         hosts = [each.host for each in self.world.machines if each is not machine]
         other = self.chance.choice([*hosts, HOST])
         ns = self.chance.choice((20, 300, 2_000)) * MS
@@ -142,8 +141,8 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.delay, machine.host, other, 0)
 
     def _break_off(self, machine: BrokerMachine) -> None:
-        """Breaks the connection to ZooKeeper for a short time; requests in flight are lost or
-        executed."""
+        """Breaks the connection to ZooKeeper for a short time. A request in flight may have been
+        executed or lost."""
         if machine.session is not None:
             machine.session.break_off()
 
@@ -152,10 +151,10 @@ class ClusterFaults:
         self.world.zookeeper.delete(cluster.CONTROLLER)
 
     def _late_words(self, machine: BrokerMachine) -> None:
-        """Delays the requests about a stopping broker that the controller sends to another broker.
+        """Delays requests of the controller about a stopping broker to another broker.
 
-        When the requests arrive, the controller has lost its session, and a new controller is
-        elected.
+        When the requests arrive, a new controller has been elected, because the old controller has
+        lost its session.
         """
         old = self.controller()
         others = [each for each in self.world.machines if each not in (machine, old)]
@@ -172,13 +171,12 @@ class ClusterFaults:
             self.world.excuse(12 * S)
 
     def _slow_disk(self, machine: BrokerMachine) -> None:
-        """Slows down each disk job for some time."""
         machine.disk_ns = self.chance.choice((30, 300)) * MS
         self.world.excuse(10 * S)
         self.world.agenda.after(self.chance.choice((1, 5)) * S, self._disk_is_fast, machine)
 
     def _full_disk(self, machine: BrokerMachine) -> None:
-        """Leaves little or no space on the disk for some time."""
+        """Leaves little or no free space on the disk for a limited time."""
         files = machine.files
         files.capacity_bytes += self.chance.choice((0, 50, 3_000)) - files.room(0)
         seconds = self.chance.choice((1, 3, 10))

@@ -1,7 +1,8 @@
-"""The event loop of one of several processes; the world decides when the loop has a turn.
+"""The event loop of one of several simulated processes. The world decides when a loop runs one
+iteration, called a turn.
 
-A turn is one iteration. The world's time does not advance during a turn: after a turn the process
-is ahead of the world, and its next turn starts when the world has caught up.
+The time of the world does not advance during a turn. After a turn the process is ahead of the
+world. Its next turn starts when the world has reached the same time.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from tests.simulation.whole.virtual_loop import ITERATION_NS, VirtualLoop
 
 
 class FellowLoop(VirtualLoop):
-    """The event loop of one process."""
+    """The event loop of one simulated process."""
 
     def wakes_ns(self) -> int | None:
-        """Returns the time of the next turn according to current knowledge; None if the loop has
-        nothing to do."""
+        """Returns the time of the next turn in ns, as far as it is known, or None if the loop has
+        no work."""
         if self._ready or self.network.news:
             return max(self.now_ns, self.agenda.now_ns)
         return self._next_timer_ns()
 
     def turn(self) -> None:
-        """Runs one iteration: received data, due timers, ready callbacks."""
+        """Runs one iteration of the loop: received data, due timers and ready callbacks."""
         self.iterations += 1
         self.now_ns = max(self.now_ns, self.agenda.now_ns) + ITERATION_NS
         asyncio._set_running_loop(self)

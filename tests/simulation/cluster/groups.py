@@ -1,8 +1,8 @@
-"""Members of consumer groups in a cluster, and the group state that must survive a change of the
-coordinator.
+"""Members of classic groups in a cluster, and checks of the group state that must survive a change
+of the coordinator.
 
-`tests/simulation/clients.py` decides a member's requests and processes replies. Here the member
-connects to its group's coordinator, and its responses are compared with earlier responses of any
+`tests/simulation/clients.py` decides the requests of a member and processes the replies. The
+classes here connect to the coordinator, and compare each response with earlier responses of any
 broker.
 """
 
@@ -33,29 +33,31 @@ if TYPE_CHECKING:
 _OF_COORDINATORS = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 SESSION_S = 20
 _PUT_OUT_S = 12
-"""The time in seconds: a member whose coordinator answered within this time must not be removed."""
+"""Time in seconds. The coordinator must not remove a member whose last answered request is more
+recent."""
 
 
 class GroupTruth:
-    """The facts in the responses that the members of one group have received."""
+    """The facts in the responses that members of one group have received from any coordinator."""
 
     def __init__(self, group_id: str, topic: str) -> None:
         self.group_id = group_id
         self.topic = topic
         self.generation = -1
-        """The newest generation with an assignment; this assignment is in the log."""
+        """The newest generation whose assignment was sent to a member, and which is therefore in
+        the log."""
         self._assigned_by: dict[int, bytes] = {}
-        """The leader's assignment of each generation."""
+        """The leader that assigned the partitions in each generation."""
 
     def joined(self, reply: JoinReply, newest: int, name: str) -> None:
-        """Checks a join response of the current coordinator; ``newest`` is the newest generation
-        when the request was sent."""
+        """Asserts that the generation of a JoinGroup response is not below ``newest``, the newest
+        generation when the request was sent."""
         assert reply.generation_id >= newest, (
             f"{self.group_id} had generation {newest}, and {name} joins {reply.generation_id}"
         )
 
     def synced(self, generation: int, assignment: bytes, name: str) -> None:
-        """Checks the assignment of a member."""
+        """Asserts that all members of a generation receive an assignment by the same leader."""
         self.generation = max(self.generation, generation)
         if assignment:
             _, _, whose = assignment.partition(b":")
@@ -67,7 +69,7 @@ class GroupTruth:
 
 
 class _Logic(Member):
-    """A group member that commits increasing offsets of one partition."""
+    """A member of a classic group that commits increasing offsets for one partition."""
 
     def __init__(self, group: GroupTruth, name: str, number: int, chance: Random) -> None:
         self.group = group
@@ -105,7 +107,7 @@ class _Logic(Member):
 
 
 class GroupMember(CoordinatorClient):
-    """A member of a group; it may crash and return as another member."""
+    """A member of a classic group. It may crash and return as another member."""
 
     def __init__(
         self,
@@ -120,7 +122,7 @@ class GroupMember(CoordinatorClient):
         self.group = group
         self.logic = _Logic(group, name, number, chance)
         self._alive: tuple[str, int, int] | None = None
-        """The member id, the generation, and the time of the last answered request."""
+        """Member id, generation, and time of the last request that was answered."""
 
     def work(self) -> None:
         if not self.calm and self.chance.random() < 0.01:
@@ -170,7 +172,6 @@ class GroupMember(CoordinatorClient):
 
 
 def _code(reply: Reply) -> int:
-    """Returns the only error code of a reply."""
     if isinstance(reply, int):
         return reply
     if isinstance(reply, CommitReply):

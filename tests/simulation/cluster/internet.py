@@ -1,7 +1,9 @@
-"""The network between the machines of a cluster, with connections of brokers and broken links.
+"""The network between the machines of a cluster, including connections between brokers and broken
+links.
 
-Each machine has a `MachineNetwork`; `Internet` has the hosts and the cut links. Data in flight on a
-cut link waits, as in TCP, and arrives when the link is restored, unless one peer gave up before.
+Each machine has a `MachineNetwork`. The `Internet` knows all hosts and all cut links. As in TCP,
+data on a cut link waits, and arrives when the link is restored unless one peer has closed the
+connection.
 """
 
 from __future__ import annotations
@@ -19,50 +21,50 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.fellow_loop import FellowLoop
 
 REACHED_AGAIN_NS = (0, 1 * MS, 200 * MS)
-"""The delays of data after its link is restored: TCP retransmits after a while."""
+"""Possible delays in ns until waiting data arrives after a link is restored, as by the
+retransmission of TCP."""
 UNDER_WAY_NS = 200 * MS
-"""The upper bound of the time in flight on a link without delays."""
+"""Upper bound in ns of the transmission time on a link without an extra delay."""
 Link = frozenset[str]
 
 
 class Internet:
-    """The links between hosts."""
+    """The links between all hosts of a simulated cluster."""
 
     def __init__(self, agenda: Agenda, chance: Random) -> None:
         self.agenda = agenda
         self.chance = chance
         self.networks: dict[str, MachineNetwork] = {}
         self._delays: dict[Link, int] = {}
-        """The extra delay of a link in ns."""
+        """The extra delay of each slow link, in ns."""
         self._not_before: dict[Link, int] = {}
-        """The earliest arrival on a link, so that data does not overtake earlier data."""
+        """The earliest arrival time of new data on each link. Data must not overtake earlier
+        data."""
         self._held: dict[Link, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
-        """The data that waits on each cut link."""
+        """The data that waits on each cut link, as calls that deliver the data."""
 
     def is_cut(self, one: str, other: str) -> bool:
-        """Returns True if the link from ``one`` to ``other`` is cut."""
         return frozenset((one, other)) in self._held
 
     def cut(self, one: str, other: str) -> None:
-        """Cuts the link from ``one`` to ``other``."""
         self._held.setdefault(frozenset((one, other)), [])
 
     def mend(self, one: str, other: str) -> None:
-        """Restores a link; its waiting data arrives first."""
+        """Restores the link from ``one`` to ``other``. Waiting data arrives before later data."""
         link = frozenset((one, other))
         self._not_before[link] = self.agenda.now_ns + self.chance.choice(REACHED_AGAIN_NS)
         for arrives, args in self._held.pop(link, []):
             self._arrives(link, arrives, args)
 
     def delay(self, one: str, other: str, ns: int) -> None:
-        """Delays all later data on a link by ``ns``; 0 removes the delay."""
+        """Delays all later data on the link from ``one`` to ``other`` by ``ns``. 0 removes the
+        delay."""
         link = frozenset((one, other))
         now_ns, delay_ns = self.agenda.now_ns, self._delays.get(link, 0)
         self._not_before[link] = now_ns + delay_ns + UNDER_WAY_NS if ns < delay_ns else now_ns
         self._delays[link] = ns
 
     def mend_all(self) -> None:
-        """Restores all links and ends all delays."""
         for link in sorted(self._delays, key=sorted):
             self.delay(*sorted(link), ns=0)
         for link in sorted(self._held, key=sorted):
@@ -71,7 +73,8 @@ class Internet:
     def carry(
         self, one: str, other: str, at_ns: int, arrives: Callable[..., None], *args: Any
     ) -> None:
-        """Calls ``arrives`` at ``at_ns``, or later if the link is slow or cut."""
+        """Calls ``arrives`` at ``at_ns``, or later if the link from ``one`` to ``other`` is slow or
+        cut."""
         link = frozenset((one, other))
         self.agenda.at(at_ns + self._delays.get(link, 0), self._arrives, link, arrives, args)
 
@@ -86,22 +89,19 @@ class Internet:
 
 
 class MachineNetwork(Network):
-    """The incoming and outgoing connections of one machine."""
+    """All incoming and outgoing connections of one machine."""
 
     def __init__(self, internet: Internet, host: str, chance: Random) -> None:
         super().__init__(internet.agenda, chance)
         self.internet = internet
         self.host = host
         self.calls: dict[CallTransport, None] = {}
-        """The connections that the machine's process opened."""
         internet.networks[host] = self
 
     def carry(self, wire: Wire, at_ns: int, arrives: Callable[..., None], *args: Any) -> None:
-        """Implements `Network.carry`."""
         self.internet.carry(wire.address[0], self.host, at_ns, arrives, *args)
 
     def cut(self) -> None:
-        """Implements `Network.cut`."""
         super().cut()
         for call in list(self.calls):
             call.vanish()
@@ -109,7 +109,8 @@ class MachineNetwork(Network):
     async def call(
         self, factory: Callable[[], asyncio.Protocol], host: str, port: int, loop: FellowLoop
     ) -> tuple[CallTransport, asyncio.Protocol]:
-        """Opens a connection to another machine. Raises ConnectionRefusedError."""
+        """Opens a connection to another machine. Raises ConnectionRefusedError if the other machine
+        does not accept the connection."""
         reached: asyncio.Future[Wire | None] = loop.create_future()
         there = self.internet.networks[host]
 
@@ -146,7 +147,7 @@ class MachineNetwork(Network):
 
 
 class CallWire(Wire):
-    """A connection between two brokers."""
+    """A connection that a broker has opened to another broker."""
 
     caller: CallTransport | None = None
 
@@ -155,22 +156,21 @@ class CallWire(Wire):
         return max(self.network.agenda.now_ns, ahead_ns)
 
     def _take(self, data: bytes | None) -> None:
-        """Stores data in the receive buffer of the caller's kernel until the caller's loop reads
-        the data."""
+        """Stores data in the kernel's receive buffer of the process that opened the connection."""
         if self.caller is not None:
             self.caller.arrives(data)
         elif data is None:
             self.closed = True
 
     def was_read(self, size: int) -> None:
-        """Notes that the caller's process has read ``size`` bytes."""
+        """Notes that the process that opened the connection has read ``size`` bytes."""
         self.unread_bytes -= size
         if self.transport.waits_for_room:
             self.has_news()
 
 
 class CallTransport(asyncio.Transport):
-    """The endpoint of the broker that opened the connection."""
+    """The end of a connection at the broker that opened the connection."""
 
     def __init__(
         self, network: MachineNetwork, wire: CallWire, loop: FellowLoop, protocol: asyncio.Protocol
@@ -188,13 +188,12 @@ class CallTransport(asyncio.Transport):
             self.arrives(None)
 
     def arrives(self, data: bytes | None) -> None:
-        """Stores arrived bytes, or the end of the stream (None)."""
+        """Stores received bytes, or the end of the stream if ``data`` is None."""
         if not self._closing:
             self._arrived.append(data)
             self._network.news[self] = None
 
     def ready(self) -> None:
-        """Implements `Transport.ready`."""
         if self._closing:
             return
         received, ended = bytearray(), False
@@ -211,7 +210,7 @@ class CallTransport(asyncio.Transport):
             self._network.news[self] = None
 
     def vanish(self) -> None:
-        """Closes the connection, as the kernel of a dead process does."""
+        """Closes the connection like the kernel of a dead process."""
         self._closing = True
         self._network.calls.pop(self, None)
         self._wire.close(reset=True)

@@ -1,5 +1,5 @@
-"""One machine of a simulated cluster: its disk, its network, and its successive broker
-processes."""
+"""One machine of a simulated cluster: its disk, its network, and its broker processes, one after
+another."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
 
 DOWN_MS = (50, 500, 4_000, 15_000)
-"""The times in ms for which a machine may be down before its broker restarts."""
+"""Possible times in ms for which a machine is down before its broker restarts."""
 _LOOKS_S = 0.2
 
 
 class BrokerMachine:
-    """One machine with its broker; implements `Machine` for a cluster."""
+    """A machine with one broker. Implements `Machine` for a cluster."""
 
     def __init__(self, world: ClusterWorld, node_id: int, chance: Random) -> None:
         self.world = world
@@ -44,14 +44,13 @@ class BrokerMachine:
         self.process: Process | None = None
         self.session: Session | None = None
         self.lives = 0
-        """The number of processes that were started."""
+        """The number of broker processes that were started on this machine."""
         self.disk_ns = 0
-        """The current extra time of each disk job, in ns."""
+        """The extra time in ns that each disk operation currently takes."""
         self.network.on_written = world.written
         self.network.on_closed = world.closed
 
     def start(self) -> None:
-        """Starts the broker."""
         assert self.process is None
         self.lives += 1
         chance = Random(self.chance.random())
@@ -61,12 +60,11 @@ class BrokerMachine:
         process.begin()
 
     def serves(self) -> None:
-        """Implements `Machine.serves`."""
         self.happened["served"] += 1
 
     @property
     def is_serving(self) -> bool:
-        """Returns True if the broker listens and has joined the cluster."""
+        """Returns True if the broker accepts clients and has joined the cluster."""
         return self.process is not None and self.process.serves
 
     async def _connect(self, where: Where, time: Time) -> ZooKeeper:
@@ -82,7 +80,8 @@ class BrokerMachine:
     # -- turns and end of the process
 
     def turn(self) -> None:
-        """Runs one iteration of the process's loop and handles an end of the process."""
+        """Runs one iteration of the event loop of the process, and handles the end of the
+        process."""
         process = self.process
         assert process is not None
         loop = process.loop
@@ -93,14 +92,15 @@ class BrokerMachine:
             self.bury()
 
     def kill(self, *, power_fails: bool = False) -> None:
-        """Kills the process (SIGKILL), or fails its power; not allowed during its turn."""
+        """Kills the process with SIGKILL, or cuts the power of the machine. Must not be called
+        during a turn of the process."""
         assert self.process is not None
         self.process.loses_power = power_fails
         self.process.kill()
         self.bury()
 
     def bury(self) -> None:
-        """Closes all connections and files of a dead process."""
+        """Closes all connections and files of a dead process, and schedules the restart."""
         process = self.process
         assert process is not None
         self.world.check_errors(self, process)

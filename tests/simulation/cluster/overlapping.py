@@ -1,4 +1,4 @@
-"""A busy cluster in which commits on a second connection arrive around EndTxn."""
+"""A busy cluster in which commits on a second connection arrive before, during and after EndTxn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SecondOfTransactor(ClusterClient, SecondConnection):
-    """The second connection of a transactor, to the coordinator of its group."""
+    """The second connection of a transactional producer, to the coordinator of its group."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, of: Transactor
@@ -55,7 +55,7 @@ class SecondOfTransactor(ClusterClient, SecondConnection):
 
 
 class OverlappingCluster(BusyCluster):
-    """A busy cluster whose transactors have a second connection."""
+    """A busy cluster whose transactional producers have a second connection."""
 
     def _settings(self) -> dict[str, str]:
         # Accepted records are appended this much later, so that a turn has time for many requests.

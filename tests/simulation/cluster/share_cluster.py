@@ -23,7 +23,7 @@ TOPIC, PARTITIONS, READERS = "ledger", 2, 2
 
 
 class ShareCluster(ClusterWorld):
-    """The cluster of one seed."""
+    """The cluster that the seed determines."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -36,7 +36,8 @@ class ShareCluster(ClusterWorld):
         self.checkers = ClusterCheckers(self)
         self.truths = [ShareTruth(TOPIC, partition) for partition in range(PARTITIONS)]
         self._served: dict[str, int] = {}
-        """The number of served requests of each client when `rest` was called."""
+        """For each client, the number of its requests that had been served when `rest` was
+        called."""
         self.populate(self._clients())
         self.faults.begin()
 

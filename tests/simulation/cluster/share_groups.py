@@ -1,13 +1,13 @@
 """Members of a share group (KIP-932) in a simulated cluster.
 
-A heartbeater keeps the group alive, so that the group coordinator initializes the states. Readers
-fetch from the leader of a partition, and accept, reject or release the records that they acquire.
-Leaders, share coordinators and the group coordinator fail over.
+One member only sends heartbeats, so that the group exists and the group coordinator initializes the
+share partitions. Readers fetch from the leader of a partition, and accept, reject or release the
+records that they acquire. Leaders, share coordinators and the group coordinator fail over.
 
-| law | where |
-|---|---|
-| a record that was accepted or rejected is never delivered again | `ShareTruth.delivered` |
-| within a bounded time, each record is accepted, rejected or archived | `ShareTruth.unrest` |
+The checks:
+
+- An accepted or rejected record is never delivered again: `ShareTruth.delivered`.
+- Within a bounded time, each record is accepted, rejected or archived: `ShareTruth.unrest`.
 """
 
 from __future__ import annotations
@@ -29,28 +29,30 @@ if TYPE_CHECKING:
 
 GROUP = "shared"
 DELIVERIES_MAX = 10
-"""group.share.delivery.count.limit; a record that was delivered so often is archived."""
+"""group.share.delivery.count.limit. A record is archived after this number of deliveries."""
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 _REMOVED = (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND)
 
 
 class ShareTruth:
-    """One share partition: its records, and the acknowledgements of its members."""
+    """The expected state of one share partition: its records, and the acknowledgements by
+    members."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self.produced: set[int] = set()
-        """The offsets of the records whose produce request was acknowledged."""
+        """Offsets of records whose produce request was acknowledged."""
         self.final: dict[int, int] = {}
-        """When the acceptance or the rejection of each offset was acknowledged."""
+        """The time in ns of the response to the acceptance or rejection, by offset."""
         self.unheard: set[int] = set()
-        """The offsets of acceptances and rejections without a response."""
+        """Offsets that a member accepted or rejected without receiving the response."""
         self.archived: set[int] = set()
-        """The offsets that may have been delivered too often."""
+        """Offsets that may be archived, because they may have reached the limit of deliveries."""
 
     def delivered(self, name: str, offset: int, count: int, asked_ns: int) -> None:
-        """Checks a record that a leader delivered."""
+        """Asserts that no member had accepted or rejected a delivered record before the fetch was
+        sent at ``asked_ns``."""
         at_ns = self.final.get(offset)
         assert at_ns is None or at_ns > asked_ns, (
             f"{name} gets {self.topic}-{self.partition} offset {offset} again, delivery {count}"
@@ -59,7 +61,7 @@ class ShareTruth:
             self.archived.add(offset)
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the share partition is not at rest."""
+        """Returns the reasons why the share partition is not yet at rest."""
         missing = self.produced - self.final.keys() - self.unheard - self.archived
         if not missing:
             return []
@@ -67,13 +69,14 @@ class ShareTruth:
 
 
 class ShareStarter(ControllerClient):
-    """Raises share.version to 1, and lets the group read from the start."""
+    """Raises the feature level share.version to 1, and sets share.auto.offset.reset of the group to
+    earliest."""
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(cluster, name, host, chance)
         self._is_raised = False
         self.ready_ns: int | None = None
-        """When all settings were made."""
+        """The time in ns at which all settings were made, or None."""
 
     def work(self) -> None:
         if not self._is_raised:
@@ -102,7 +105,7 @@ class ShareStarter(ControllerClient):
 
 
 class ShareHeartbeater(CoordinatorClient):
-    """The member that subscribes to the topic."""
+    """The member of the share group that subscribes to the topic and only sends heartbeats."""
 
     def __init__(
         self,
@@ -146,7 +149,7 @@ class ShareHeartbeater(CoordinatorClient):
 
 
 class _LeaderClient(ClusterClient):
-    """A client of the leader of a share partition's log."""
+    """A client of the leader of one topic partition that a share group reads."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: ShareTruth
@@ -169,7 +172,7 @@ class _LeaderClient(ClusterClient):
 
 
 class ShareProducer(_LeaderClient):
-    """Produces with acks=all."""
+    """Produces records with acks=all."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: ShareTruth
@@ -207,7 +210,7 @@ class ShareProducer(_LeaderClient):
 
 
 class ShareReader(_LeaderClient):
-    """A member that fetches records of one share partition and acknowledges them."""
+    """A member of a share group that fetches and acknowledges records of one share partition."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: ShareTruth
@@ -216,7 +219,7 @@ class ShareReader(_LeaderClient):
         self._epoch = 0
         self._acquired: list[int] = []
         self._sent: set[int] = set()
-        """The offsets of acceptances and rejections in flight."""
+        """Offsets whose acceptance or rejection is in flight."""
 
     def work(self) -> None:
         if not self.calm and self.chance.random() < 0.02:

@@ -1,5 +1,5 @@
-"""The writes of partition states to ZooKeeper, in order, and their permitted writers and
-changes."""
+"""Checks of the partition states that controllers and leaders write to ZooKeeper: the permitted
+writers and the permitted changes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
 
 
 class WrittenStates:
-    """Checks the writes of an ensemble in their order."""
+    """Checks all writes of partition states to a simulated ZooKeeper, in their order."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.now: dict[Place, StateNode] = {}
         self.going: set[str] = set()
-        """The topics under deletion, whose states are no longer checked."""
+        """Topics that are being deleted. Their partition states are no longer checked."""
         self._ensemble = ensemble
         self._controller_epoch = 0
 
     def look(self) -> list[tuple[Place, StateNode | None]]:
-        """Checks the writes since the last call; returns the written states, None for a
+        """Checks the writes since the previous call. Returns each written state, or None for a
         deletion."""
         written: list[tuple[Place, StateNode | None]] = []
         writes = self._ensemble.writes

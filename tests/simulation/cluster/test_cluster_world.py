@@ -1,7 +1,7 @@
-"""The laws of replication hold in simulated clusters under all failures.
+"""Tests of replication in simulated clusters under all kinds of faults.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. The
-soak runs new seeds for SOAK_S seconds, and then SOAK_SEEDS seeds of longer runs.
+soak test runs new seeds for SOAK_S seconds, and then SOAK_SEEDS seeds of longer runs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from tests.tiers import SLICES
 
 SEEDS = 200
 SOME = 6
-"""The number of seeds in `make test`; `make campaign` runs the other seeds, in several tests."""
+"""Number of seeds that `make test` runs. `make campaign` runs all other seeds, divided into several
+tests."""
 SLICED = [list(range(SOME + first, SEEDS, SLICES)) for first in range(SLICES)]
 ONE_OR_SOME = [int(os.environ["SEED"])] if "SEED" in os.environ else range(SOME)
 SECONDS = int(os.environ.get("SECONDS", "30"))
 SOAK_S = float(os.environ.get("SOAK_S", "3600"))
-"""The duration of the soak in seconds; ten virtual seconds cost about half a second of one core."""
+"""The duration of the soak test in seconds. Ten virtual seconds take about half a second on one
+core."""
 SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "200"))
 SOAK_SECONDS = 300
 
@@ -47,12 +49,14 @@ HAPPENS = {
     "producer died",
     "unstable offset",
 }
-"""The events that must occur in each slice: each fault, each kind of request, and truncations of
-logs."""
+"""Events that must occur in each slice of the campaign: each fault, each kind of request, and
+truncations of logs."""
 
 
 @pytest.mark.parametrize("seed", ONE_OR_SOME)
-def test_replication_laws_hold_in_a_simulated_cluster(seed: int, record_property: Record) -> None:
+def test_replication_invariants_hold_in_a_simulated_cluster(
+    seed: int, record_property: Record
+) -> None:
     played(seed, record_property)
 
 
@@ -60,7 +64,7 @@ def test_replication_laws_hold_in_a_simulated_cluster(seed: int, record_property
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seeds", SLICED, ids=lambda seeds: f"from {seeds[0]}")
-def test_replication_laws_hold_in_many_simulated_clusters(
+def test_replication_invariants_hold_in_many_simulated_clusters(
     seeds: list[int], record_property: Record
 ) -> None:
     happened: Counter[str] = Counter()
@@ -71,14 +75,14 @@ def test_replication_laws_hold_in_many_simulated_clusters(
 
 
 def played(seed: int, record_property: Record) -> BusyCluster:
-    """Runs a world and checks that its records are acknowledged."""
+    """Runs a simulated cluster, and asserts that records were acknowledged."""
     world = run(BusyCluster(seed), SECONDS, record_property)
     assert world.happened["records acknowledged"] > SECONDS, f"seed {seed}"
     return world
 
 
 @pytest.mark.soak
-def test_replication_laws_hold_in_clusters_of_fresh_seeds(record_property: Record) -> None:
+def test_replication_invariants_hold_in_clusters_with_new_seeds(record_property: Record) -> None:
     until_s = time.monotonic() + SOAK_S
     while time.monotonic() < until_s:
         seed = int.from_bytes(os.urandom(4), "big")
@@ -87,7 +91,7 @@ def test_replication_laws_hold_in_clusters_of_fresh_seeds(record_property: Recor
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
-def test_replication_laws_hold_in_a_cluster_for_a_long_time(
+def test_replication_invariants_hold_in_a_cluster_for_a_long_time(
     seed: int, record_property: Record
 ) -> None:
     world = run(BusyCluster(seed), SOAK_SECONDS, record_property)

@@ -1,4 +1,4 @@
-"""The laws of consumer groups (KIP-848) hold in simulated clusters whose coordinators fail over.
+"""Tests of consumer groups (KIP-848) in simulated clusters whose coordinators fail over.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed.
 """
@@ -29,7 +29,7 @@ SOME = [int(os.environ["SEED"])] if IS_ONE else range(2)
 SEEDS = range(40)
 SECONDS = int(os.environ.get("SECONDS", "30"))
 SHORT_S = SECONDS if IS_ONE else 10
-"""The duration in `make test`, in virtual seconds."""
+"""The virtual seconds for which `make test` runs a cluster."""
 PLANT_SEEDS = 12
 HAPPENS = {
     "ConsumerGroupHeartbeat 0",
@@ -47,7 +47,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.parametrize("seed", SOME)
-def test_consumer_groups_keep_their_laws_in_a_simulated_cluster(
+def test_consumer_group_invariants_hold_in_a_simulated_cluster(
     seed: int, record_property: Record
 ) -> None:
     assert run(ConsumerCluster(seed), SHORT_S, record_property).happened["partitions received"]
@@ -55,7 +55,7 @@ def test_consumer_groups_keep_their_laws_in_a_simulated_cluster(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_consumer_groups_keep_their_laws_in_many_simulated_clusters(
+def test_consumer_group_invariants_hold_in_many_simulated_clusters(
     record_property: Record,
 ) -> None:
     happened: Counter[str] = Counter()
@@ -65,7 +65,7 @@ def test_consumer_groups_keep_their_laws_in_many_simulated_clusters(
 
 
 def _when_loaded(patch: pytest.MonkeyPatch, change: Callable[[ConsumerGroup], None]) -> None:
-    """Applies ``change`` to each consumer group that a coordinator has loaded."""
+    """Patches the coordinator so that ``change`` is applied to each loaded consumer group."""
     real = GroupShard.loaded
 
     def loaded(self: GroupShard, now: Now) -> Outcome:
@@ -86,12 +86,14 @@ def a_coordinator_loads_members_without_their_assignments(patch: pytest.MonkeyPa
 
 
 def a_coordinator_forgets_who_holds_partitions(patch: pytest.MonkeyPatch) -> None:
-    """Loads all members but not the partitions that they must still give up or have."""
+    """Plants a fault: a loaded group has its members, but does not know which partitions they still
+    own."""
     _when_loaded(patch, lambda group: group.holders.clear())
 
 
 def a_coordinator_that_loads_begins_no_sessions(patch: pytest.MonkeyPatch) -> None:
-    """A member that is dead then keeps its partitions for ever."""
+    """Plants a fault: loaded members have no session timeout, so a dead member keeps its partitions
+    forever."""
 
     def wake(step: Step, group: ConsumerGroup) -> None:
         group.changed_ms = step.now.mono_ms
@@ -121,7 +123,7 @@ PLANTS: list[Plant] = [
     commits_are_lost_when_a_coordinator_loads,
 ]
 FOUND_SOON = {commits_of_stale_member_epochs_are_accepted}
-"""Faults that are detected in less than a second; the campaign covers the others."""
+"""Planted faults that are detected in less than a second. The campaign covers the other faults."""
 
 
 @pytest.mark.planted("simulated consumer groups in clusters")

@@ -1,8 +1,7 @@
-"""Tests of the checks of the client that deletes and recreates a topic: which records the client
-may read.
+"""Tests of the checks in `FleetingTopic`, the simulated client that deletes and recreates a topic.
 
-A deletion may be acknowledged before the topic's nodes are deleted. A new controller may then
-restore the topic; clients write to it, and it is deleted after that.
+A deletion may be acknowledged before the nodes of the topic are deleted. A new controller may then
+restore the topic. Clients can write to the restored topic until it is deleted again.
 """
 
 from __future__ import annotations
@@ -29,14 +28,15 @@ from tests.simulation.whole.agenda import Agenda
 
 
 class _LastChoice(Random):
-    """A random source that chooses a read after a write, and a deletion after a read."""
+    """A random source with which the client reads after each write, and deletes the topic after
+    each read."""
 
     def choice(self, seq: Any) -> Any:
         return seq[-1]
 
 
 class _Conversation:
-    """A client that receives the responses that the test specifies."""
+    """A `FleetingTopic` client with responses that the test specifies."""
 
     def __init__(self) -> None:
         cluster = SimpleNamespace(
@@ -76,8 +76,8 @@ class _Conversation:
 
 @pytest.fixture
 def gone_late() -> _Conversation:
-    """Returns a client that wrote 1/1 to a topic with a pending deletion, and then created the next
-    topic with this name."""
+    """Returns a client that wrote value 1/1 to a topic whose deletion was pending, and then created
+    the topic again."""
     client = _Conversation()
     client.creates(TOPIC_ALREADY_EXISTS)
     client.writes(NONE, offset=0)
@@ -86,7 +86,7 @@ def gone_late() -> _Conversation:
     return client
 
 
-def test_checker_allows_records_lost_by_a_late_topic_deletion(
+def test_checker_allows_that_a_late_topic_deletion_removes_records(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)
@@ -95,7 +95,7 @@ def test_checker_allows_records_lost_by_a_late_topic_deletion(
     gone_late.reads([b"2/2", b"2/3"])
 
 
-def test_checker_detects_reappearance_of_records_lost_by_late_deletion(
+def test_checker_detects_records_that_reappear_after_a_late_topic_deletion(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(NONE, offset=1)
@@ -104,7 +104,7 @@ def test_checker_detects_reappearance_of_records_lost_by_late_deletion(
         gone_late.reads([b"1/1", b"2/2"])
 
 
-def test_records_of_a_deleted_topic_must_not_reappear() -> None:
+def test_checker_detects_records_of_a_deleted_topic_in_the_recreated_topic() -> None:
     client = _Conversation()
     client.creates(NONE)
     client.writes(NONE, offset=0)
@@ -117,7 +117,7 @@ def test_records_of_a_deleted_topic_must_not_reappear() -> None:
         client.reads([b"1/1", b"2/2"])
 
 
-def test_acknowledged_record_is_expected_until_its_topic_is_deleted(
+def test_checker_expects_an_acknowledged_record_until_its_topic_is_deleted(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)

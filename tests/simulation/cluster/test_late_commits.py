@@ -1,5 +1,5 @@
-"""Clients that abandon commits in flight: some of these commits are executed after newer
-commits."""
+"""Tests with clients that abandon commits in flight. The coordinator executes some of these commits
+after newer commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEEPERS = 8
 
 
 class ImpatientKeeper(OffsetsKeeper):
-    """Abandons every second commit after a millisecond, before the response arrives."""
+    """Commits offsets, and abandons every second commit one millisecond after sending it."""
 
     def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
         if request.name != "OffsetCommit" or about % 2 or self.calm:
@@ -41,7 +41,7 @@ class ImpatientKeeper(OffsetsKeeper):
 
 
 class LateCommits(BusyCluster):
-    """A busy cluster with impatient clients that commit offsets."""
+    """A busy cluster with clients that abandon commits."""
 
     def _clients(self) -> list[ClusterClient]:
         keepers = [
@@ -51,7 +51,9 @@ class LateCommits(BusyCluster):
         return [*super()._clients(), *keepers]
 
 
-def test_late_commit_is_not_reported_as_a_loss(record_property: Record) -> None:
+def test_checker_does_not_report_a_late_execution_of_an_abandoned_commit_as_a_loss(
+    record_property: Record,
+) -> None:
     world = run(LateCommits(3), SECONDS, record_property)
 
     assert world.happened["late commits"] > 0

@@ -1,6 +1,7 @@
-"""The same seed gives the same bytes on each disk and the same responses in the same order.
+"""Tests that the same seed gives the same bytes on each disk, and the same responses in the same
+order.
 
-The world runs twice in this process, and once in another process with different string hashes.
+The simulation runs twice in this process, and once in another process with different string hashes.
 """
 
 from __future__ import annotations

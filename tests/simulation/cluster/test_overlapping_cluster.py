@@ -1,5 +1,4 @@
-"""The laws of transactions hold in clusters in which commits are repeated during the end of their
-transaction."""
+"""Tests of transactions in clusters in which producers repeat TxnOffsetCommit around EndTxn."""
 
 from __future__ import annotations
 
@@ -17,10 +16,11 @@ WORLDS_MAX = 5
 HAPPENS = {"commit beside the end NONE", "TV1 committed", "TV1 aborted"}
 
 
-def test_replication_laws_hold_when_commits_are_repeated_in_end_txn(
+def test_replication_invariants_hold_when_commits_are_repeated_around_end_txn(
     record_property: Record,
 ) -> None:
-    """Worlds run until all required events have occurred; one or two worlds are enough."""
+    """The test runs clusters until all required events have occurred, which takes one or two
+    clusters."""
     happened: Counter[str] = Counter()
     for seed in range(WORLDS_MAX):
         happened += run(OverlappingCluster(seed), SECONDS, record_property).happened
@@ -31,7 +31,7 @@ def test_replication_laws_hold_when_commits_are_repeated_in_end_txn(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1200)
-def test_replication_laws_hold_in_many_clusters_with_repeated_commits(
+def test_replication_invariants_hold_in_many_clusters_with_repeated_commits(
     record_property: Record,
 ) -> None:
     happened: Counter[str] = Counter()

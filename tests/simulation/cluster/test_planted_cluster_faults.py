@@ -1,9 +1,8 @@
-"""Faults planted into the brokers of simulated clusters, one at a time; the checkers must detect
-each fault.
+"""Tests of the checkers: each fault that is planted into the brokers of a simulated cluster must be
+detected.
 
-As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by faulty code with
-`monkeypatch`, and is named after its fault. A fault that `MOST_SEEDS` worlds do not reveal has no
-checker.
+As in `tests/simulation/test_planted_faults.py`, a function named after the fault replaces correct
+code with `monkeypatch`. If `MOST_SEEDS` simulations do not detect a fault, the test fails.
 """
 
 from __future__ import annotations
@@ -208,7 +207,7 @@ def who_was_not_told_that_its_replica_moved_leads_on(patch: pytest.MonkeyPatch) 
 
 
 class Killed(BusyCluster):
-    """A cluster of version 2.6 in which brokers are killed; no other fault happens."""
+    """A cluster with inter-broker version 2.6 whose only faults are killed brokers."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -219,7 +218,7 @@ class Killed(BusyCluster):
 
 
 class CutOff(BusyCluster):
-    """A cluster in which brokers lose ZooKeeper; no other fault happens."""
+    """A cluster whose only faults are cut links between brokers and ZooKeeper."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -230,7 +229,8 @@ WORLDS: dict[Plant, type[BusyCluster]] = {
     a_coordinator_that_loads_ends_no_transaction: Killed,
     who_was_not_told_that_its_replica_moved_leads_on: CutOff,
 }
-"""The worlds for faults that need one kind of failure often."""
+"""The kind of cluster for each fault that becomes visible only when one kind of failure occurs
+often."""
 FOUND_BY: dict[Plant, int] = {
     an_older_controller_is_obeyed: 6,
     a_new_leader_does_not_write_its_epoch_down: 3,
@@ -238,7 +238,7 @@ FOUND_BY: dict[Plant, int] = {
     a_marker_is_given_up_when_the_leader_moves: 9,
     who_was_not_told_that_its_replica_moved_leads_on: 11,
 }
-"""The seeds to start with, for faults that lower seeds reveal only after minutes."""
+"""The first seed to try for each fault that lower seeds reveal only after minutes."""
 
 PLANTS = [
     an_older_controller_is_obeyed,
@@ -270,7 +270,7 @@ FOUND_SOON = {
     a_coordinator_that_loads_knows_no_members,
     a_follower_begins_at_its_high_watermark,
 }
-"""Faults that are detected within seconds; the campaign covers the others."""
+"""Planted faults that are detected within seconds. The campaign covers the other faults."""
 
 
 @pytest.mark.planted("simulated cluster")

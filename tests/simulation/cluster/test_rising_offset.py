@@ -1,7 +1,7 @@
-"""Tests of the committed offsets that a client may fetch: a late commit counts, and no commit is
-lost.
+"""Tests of `RisingOffset`, which checks fetched committed offsets: an abandoned commit may take
+effect late, and no commit may be lost.
 
-`log` contains the commits in the coordinator's log.
+The argument `log` returns the commits in the coordinator's log.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tests.simulation.cluster.clients import RisingOffset
 
 
 def committed(offsets: int, unheard: int) -> RisingOffset:
-    """Returns a client that committed 1 to ``offsets``; the commit ``unheard`` was not
-    acknowledged."""
+    """Returns a client that committed the offsets from 1 to ``offsets``. The commit of offset
+    ``unheard`` got no response."""
     rising = RisingOffset()
     for _ in range(offsets):
         offset = rising.next()
@@ -55,7 +55,7 @@ def test_checker_detects_a_wrong_committed_offset(offset: int, log: list[int]) -
         tell(committed(16, unheard=15), offset, log)
 
 
-def test_checker_detects_an_offset_that_a_late_commit_has_replaced() -> None:
+def test_checker_detects_a_fetched_offset_that_a_late_commit_has_already_replaced() -> None:
     rising = committed(16, unheard=15)
     tell(rising, 15, log=[14, 16, 15])
 

@@ -1,5 +1,5 @@
-"""Accepted records of share groups (KIP-932) never return in simulated clusters whose leaders and
-coordinators fail over, and no record is lost.
+"""Tests of share groups (KIP-932) in simulated clusters whose leaders and coordinators fail over.
+An accepted record is never delivered again, and no record is lost.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed.
 """
@@ -30,7 +30,7 @@ IS_ONE = "SEED" in os.environ
 SEEDS = range(30)
 SECONDS = int(os.environ.get("SECONDS", "40"))
 SHORT_S = SECONDS if IS_ONE else 12
-"""The duration in `make test`, in virtual seconds."""
+"""The virtual seconds for which `make test` runs a cluster."""
 PLANT_SEEDS = 25
 HAPPENS = {
     "ShareAcknowledge 0",
@@ -45,14 +45,14 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.proves("share 14")
-def test_share_group_keeps_its_laws_in_a_simulated_cluster(record_property: Record) -> None:
+def test_share_group_invariants_hold_in_a_simulated_cluster(record_property: Record) -> None:
     assert run(ShareCluster(SEED), SHORT_S, record_property).happened["records accepted"]
 
 
 @pytest.mark.campaign
 @pytest.mark.proves("share 14")
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_share_group_keeps_its_laws_in_many_simulated_clusters(record_property: Record) -> None:
+def test_share_group_invariants_hold_in_many_simulated_clusters(record_property: Record) -> None:
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         happened += run(ShareCluster(seed), SECONDS, record_property).happened
@@ -67,7 +67,8 @@ def writes_without_a_response_count_as_stored(patch: pytest.MonkeyPatch) -> None
 
 
 def a_new_leader_uses_its_old_states(patch: pytest.MonkeyPatch) -> None:
-    """A broker that leads a log again continues with the states of its last leadership."""
+    """Plants a fault: a broker that becomes leader again uses the share partition states of its
+    previous leadership."""
 
     def follow_leader_epoch(self: LivePartition, partition: Any) -> bool:
         self.leader_epoch = partition.leader_epoch
@@ -94,7 +95,7 @@ def updates_are_lost_when_a_share_coordinator_loads(patch: pytest.MonkeyPatch) -
 
 
 def delayed_writes_move_the_start_offset_back(patch: pytest.MonkeyPatch) -> None:
-    """Every write arrives with the start offset 0."""
+    """Plants a fault: every WriteShareGroupState request has start offset 0."""
     real = ShareStateShard._write
 
     def write(self: ShareStateShard, call: Any, now: Any) -> Any:
@@ -119,7 +120,7 @@ PLANTS: list[Plant] = [
     delayed_writes_move_the_start_offset_back,
 ]
 FOUND_SOON = {updates_are_lost_when_a_share_coordinator_loads}
-"""Faults that are detected in a few seconds; the campaign covers the others."""
+"""Planted faults that are detected in a few seconds. The campaign covers the other faults."""
 
 
 @pytest.mark.planted("simulated share groups in clusters")

@@ -1,4 +1,4 @@
-"""In virtual time a replica that was down catches up at its throttled rate."""
+"""Tests in virtual time that a replica which was down catches up at its throttled rate."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RATE = 200_000
 """The replication quota in bytes per second."""
 RECORDS, RECORD_BYTES = 60, 50_000
 AT_ONCE = 1 << 20
-"""The maximum size of the first response in bytes; the throttle applies only after this response.
-"""
+"""The maximum size in bytes of the first Fetch response. The throttle applies only after this
+response."""
 
 
 class ThrottledTopic(TopicMaker):
-    """Creates a topic whose replicas are all throttled, on leaders or on followers."""
+    """Creates a topic whose replicas are all throttled, either as leaders or as followers."""
 
     side = ""
 
@@ -39,7 +39,7 @@ class ThrottledTopic(TopicMaker):
 
 
 def replica_at(machine: BrokerMachine) -> Replica | None:
-    """Returns the replica of one broker."""
+    """Returns the topic's replica on the broker of a machine, or None."""
     assert machine.process is not None
     found = machine.process.broker.logs.get(TOPIC, 0)
     return found if isinstance(found, Replica) else None
@@ -48,7 +48,7 @@ def replica_at(machine: BrokerMachine) -> Replica | None:
 def run_until(
     world: ClusterWorld, what: str, condition: Callable[[], object], within_s: float = 60
 ) -> float:
-    """Runs the world until a condition holds; returns the elapsed seconds."""
+    """Runs the simulation until ``condition`` holds. Returns the elapsed virtual seconds."""
     began = world.seconds
     while not condition():
         world.run(0.1)

@@ -1,4 +1,5 @@
-"""Replicas agree after unclean elections in simulated clusters, although records may be lost."""
+"""Tests of unclean elections in simulated clusters: records may be lost, but the replicas must
+agree afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.simulation.whole.runs import Record, find_fault, run
 pytestmark = [] if "SEED" in os.environ else [pytest.mark.campaign]
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(24)
 SECONDS = int(os.environ.get("SECONDS", "40"))
-"""The virtual seconds of each world; a seed costs about 1.2 s of one core."""
+"""The virtual seconds of each simulation. One seed takes about 1.2 s on one core."""
 HAPPENS = {
     "unclean election",
     "leader left alone",
@@ -30,7 +31,9 @@ HAPPENS = {
 
 
 @pytest.mark.timeout(1200)
-def test_replication_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -> None:
+def test_replication_invariants_hold_in_clusters_with_unclean_elections(
+    record_property: Record,
+) -> None:
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         happened += run(UncleanCluster(seed), SECONDS, record_property).happened

@@ -1,7 +1,8 @@
-"""A leader that loses power and restarts before a controller notices does not lead in its old epoch
-again.
+"""Tests of a leader that loses power and restarts before a controller notices. The leader must not
+lead again in its old epoch.
 
-The worlds cover both cases: the controller writes the in-sync replicas, or the leader does.
+The tests cover clusters in which the controller writes the ISR, and clusters in which the leader
+does.
 """
 
 from __future__ import annotations

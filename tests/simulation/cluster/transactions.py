@@ -1,8 +1,9 @@
 """Transactional producers and readers in a cluster, which connect to each broker that they need.
 
-`tests/simulation/transactions` decides their requests and checks; `truth.py` there reads the logs
-at rest. Here the coordinators of a transaction and of its group, and the leaders of its partitions,
-are different brokers, and each may move during the transaction.
+`tests/simulation/transactions` decides their requests and checks. Its module `truth.py` reads the
+logs when the cluster is at rest. In a cluster, the transaction coordinator, the group coordinator
+and the partition leaders are different brokers. Each of these roles may move during the
+transaction.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _OF_GROUP, _OF_ID = "group", "transactional id"
 
 
 class Transactor(ClusterClient, TransactionalProducer):
-    """A transactional producer. When the world is calm, it ends its open transaction and makes one
-    more."""
+    """A transactional producer. When the faults have ended, it ends its open transaction and makes
+    one more transaction."""
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(cluster, name, host, chance, rules=1)
@@ -45,8 +46,7 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def errand(self) -> Hashable:
-        """Returns the target of the producer's next step: a partition or the key of a
-        coordinator."""
+        """Returns the target of the next request: a partition, or the key of a coordinator."""
         steps = self.state.steps
         name = steps[0].request.name if steps else ""
         if name == "Produce":
@@ -70,8 +70,8 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def _is_at_the_one(self) -> bool:
-        """Returns True if the responding broker is the current leader or coordinator and knows that
-        it is."""
+        """Returns True if the connected broker is the current leader or coordinator, according to
+        ZooKeeper and to itself."""
         match self.errand:
             case (str(topic), int(partition)):
                 return self.cluster.leads(self._at, topic, partition)
@@ -136,7 +136,7 @@ class ReaderOfCommitted(ClusterClient, CommittedReader):
 
 
 class ReaderOfOffsets(ClusterClient, OffsetsReader):
-    """Fetches the offsets of a transactor's group from its coordinator."""
+    """Fetches the committed offsets of a producer's group from the group coordinator."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, of: Transactor

@@ -1,4 +1,4 @@
-"""The records of a partition that clients have seen, compared with its replicas."""
+"""The records of a partition that clients know, for comparison with the replicas."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from tests.simulation.whole.disk_log import batches_of
 
 
 class PartitionTruth:
-    """The known records of one partition: each was acknowledged to a producer or read by a
-    consumer."""
+    """The known records of one partition. A record is known if a produce was acknowledged or if a
+    consumer has read it."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self.known: dict[int, bytes] = {}
-        """The known values, by offset."""
         self.once: dict[bytes, int] = {}
-        """The offset at which each value of an idempotent producer was seen."""
+        """The offset of each value of an idempotent producer, which must occur only once."""
 
     def learn(self, offset: int, value: bytes) -> None:
-        """Notes that ``value`` is at ``offset``, where it must stay."""
+        """Notes that the record at ``offset`` has ``value``. This record must never change."""
         known = self.known.setdefault(offset, value)
         assert known == value, f"{self.topic}-{self.partition} {offset}: {known!r}, then {value!r}"
         if value.startswith(b"once "):
@@ -29,7 +28,8 @@ class PartitionTruth:
             assert first == offset, f"{value!r} is at {first} and at {offset}"
 
     def check(self, files: SimulatedFiles) -> None:
-        """Checks that a replica's log has all known records, in the order of their producer."""
+        """Asserts that the log of a replica has all known records, and each producer's records in
+        order."""
         found = {
             record.offset: record.value or b""
             for _, _, data in batches_of(files, self.topic, self.partition, synced=False)

@@ -1,9 +1,10 @@
-"""A cluster that elects leaders outside the ISR: records may be lost, and replicas must agree.
+"""A cluster that elects leaders outside the ISR. Committed records may be lost, but the replicas
+must agree afterwards.
 
-Topics allow unclean elections by their setting and by ElectLeaders. During these elections
-partitions move, watches are late, sessions expire and the controller fails over. Committed records
-may then be lost. All other laws hold: one broker writes in a leader epoch, epochs never decrease,
-and at rest each partition has a leader, all replicas in sync, and the same batches on all replicas.
+Unclean elections are requested with ElectLeaders, or enabled by the topic setting. At the same time
+partitions are reassigned, watches are late, sessions expire and the controller fails over. All
+other invariants hold: one broker appends in a leader epoch, and epochs never decrease. At rest,
+each partition has a leader, an ISR with all replicas, and the same batches on all replicas.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from tests.simulation.whole.client import Sent, WireRequest
 TOPIC, GROWING = "unclean", "growing"
 TOPICS = {TOPIC: 2, GROWING: 1}
 UNCLEAN = 1
-"""The election type of ElectLeaders."""
+"""The code of an unclean election in ElectLeaders requests."""
 
 
 class AnyRecords(PartitionTruth):
-    """Known records; they may be lost and replaced."""
+    """Known records of a partition that may be lost or replaced."""
 
     def learn(self, offset: int, value: bytes) -> None:
-        """Does nothing, because records that were read may be lost."""
+        """Does nothing, because an unclean election may remove any record that a client knows."""
 
 
 class AnyEnd(Committed):
-    """The high watermarks of leaders; later leaders may have lower ones."""
+    """Accepts any high watermark of a leader, because a later leader may have a lower one."""
 
     def in_sync(self, isr: Any) -> None: ...
     def shown(self, *_: Any) -> None: ...
@@ -51,7 +52,7 @@ class AnyEnd(Committed):
 
 
 class AnyLeader(WrittenStates):
-    """Accepts a leader from outside the ISR if the leader is then the only member of the ISR."""
+    """Accepts a leader from outside the ISR if the new ISR contains only this leader."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world.zookeeper.ensemble)
@@ -67,7 +68,7 @@ class AnyLeader(WrittenStates):
 
 
 class LooseCheckers(ClusterCheckers):
-    """All laws of a cluster except those of committed records."""
+    """All checks of a cluster, except those of committed records."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
@@ -78,7 +79,7 @@ class LooseCheckers(ClusterCheckers):
 
 
 class Reader(Consumer):
-    """A consumer that starts again at the beginning when the log ends before its position."""
+    """A consumer that restarts at offset 0 when its position is after the log end."""
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
         fetched = answer["responses"][0]["partitions"][0]
@@ -92,7 +93,7 @@ class Reader(Consumer):
 
 
 class Elector(ControllerClient):
-    """Requests unclean and preferred elections."""
+    """Sends requests for unclean and for preferred elections."""
 
     def work(self) -> None:
         partitions = [{"topic": TOPIC, "partitions": [0, 1]}]
@@ -117,7 +118,7 @@ class Elector(ControllerClient):
 
 
 class UncleanCluster(ClusterWorld):
-    """The cluster of one seed in which unclean elections are allowed."""
+    """A cluster in which unclean elections are allowed, as the seed determines it."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -134,17 +135,18 @@ class UncleanCluster(ClusterWorld):
         }
         self.checkers = LooseCheckers(self)
         self._served: dict[str, int] = {}
-        """The number of served requests of each client when `rest` was called."""
+        """For each client, the number of its requests that had been served when `rest` was
+        called."""
         self.populate(self._clients(self.fork()))
         self.faults.begin()
         self.agenda.after(8 * S, self._leave_a_leader_alone)
         self.agenda.after(6 * S, self._delay_watches)
 
     def _delay_watches(self) -> None:
-        """Delays a broker's requests to ZooKeeper, its responses and its watches.
+        """Delays all data between a broker and ZooKeeper, by less than a session timeout.
 
-        The delay is less than a session timeout. The controller is delayed more often, so that it
-        acts on old state.
+        The controller is delayed more often than other brokers, so that it often acts on outdated
+        state.
         """
         if self.calm:
             return
@@ -158,7 +160,8 @@ class UncleanCluster(ClusterWorld):
         self.agenda.after(8 * S, self.internet.delay, machine.host, HOST, 0)
 
     def _leave_a_leader_alone(self) -> None:
-        """Makes a leader the only in-sync replica, and then expires its session or crashes it."""
+        """Shrinks the ISR of a partition to its leader, and then expires the leader's session or
+        crashes the leader."""
         if self.calm:
             return
         self.agenda.after(self.chance.choice((10, 15, 25)) * S, self._leave_a_leader_alone)

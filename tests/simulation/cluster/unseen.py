@@ -1,8 +1,8 @@
-"""A cluster in which leaders lose power and restart before a controller has noticed the failure.
+"""A cluster in which leaders lose power and restart before a controller notices the failure.
 
-Because of a slow disk, a leader loses records that its followers have when its power fails. The
-controller crashes a little later: both sessions expire together, and the leader registers again
-before another controller is elected.
+The disk of the leader is slow, so a power failure removes records that its followers already have.
+The controller crashes a little later. The sessions of both brokers expire at the same time, and the
+leader registers again before a new controller is elected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONTROLLER_DIES_AFTER_MS = (100, 500, 1_000, 1_500)
 
 
 class UnseenReturns(BusyCluster):
-    """A busy cluster with unnoticed restarts and slow disks, and without other failures."""
+    """A busy cluster whose only faults are slow disks and unnoticed restarts of leaders."""
 
     def __init__(self, seed: int, version: str = "2.6-IV0") -> None:
         self._version = version

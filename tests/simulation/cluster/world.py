@@ -1,7 +1,8 @@
-"""A cluster in a simulated world: machines with brokers, a ZooKeeper, a network, and clients.
+"""A simulated cluster: machines with brokers, a ZooKeeper, a network and clients. One seed
+determines all events.
 
-One seed decides everything. Each process has its own loop. The process whose next turn is earliest
-has the next turn, and outside events occur in between, so that no process sees the future.
+Each process has its own event loop. The process with the earliest next turn runs its turn. Events
+outside the processes occur between turns, so that no process sees an event of its future.
 """
 
 from __future__ import annotations
@@ -28,17 +29,16 @@ if TYPE_CHECKING:
 
 BROKERS = (3, 3, 3, 4, 5)
 VERSIONS = ("3.9-IV0", "3.9-IV0", "2.6-IV0")
-"""The inter-broker versions: with 3.9 the controller writes the in-sync replicas, with 2.6 leaders
+"""Possible inter-broker versions. With 3.9 the controller writes the ISR, with 2.6 the leaders
 do."""
 NOTHING_FAILS_S = 20
-"""The seconds after the last fault for which the cluster may still be recovering."""
+"""The time in seconds that the cluster may need to recover after the last fault."""
 REST_S = 120
-"""The longest time in seconds, without failures, until all replicas of all partitions are in sync.
-"""
+"""The maximum time in seconds without faults until the ISR of each partition has all replicas."""
 
 
 class ClusterWorld:
-    """The cluster and its clients, from one seed."""
+    """A simulated cluster with its clients, as the seed determines it."""
 
     kind = "simulated cluster"
 
@@ -53,11 +53,11 @@ class ClusterWorld:
         self.happened: Counter[str] = Counter()
         self.failure: Exception | None = None
         self.digest = hashlib.sha256()
-        """The digest of all responses to clients, in order."""
+        """A digest of all responses to clients, in order."""
         self.calm = False
-        """True if failures have ended and clients are correct."""
+        """True if no more faults occur and the clients send only correct requests."""
         self.hushed = False
-        """True if clients have stopped sending requests."""
+        """True if clients that write records have stopped sending requests."""
         self.machines = [
             BrokerMachine(self, node_id, self.fork()) for node_id in range(1, brokers + 1)
         ]
@@ -65,7 +65,7 @@ class ClusterWorld:
         self.clients: Sequence[ClusterClient] = ()
         self.by_host: dict[str, ClusterClient] = {}
         self.running: BrokerMachine | None = None
-        """The machine whose process has the current turn, or had the last turn."""
+        """The machine whose process runs the current turn, or ran the last turn."""
         self._excused_until_ns = 20 * S
         for each in self.machines:
             self.agenda.after(int(self.chance.random() * S), each.start)
@@ -96,14 +96,14 @@ class ClusterWorld:
         }
 
     def populate(self, clients: Sequence[ClusterClient]) -> None:
-        """Starts ``clients``, each after a random time."""
+        """Starts each client after a random time."""
         self.clients = clients
         self.by_host = {client.host: client for client in clients}
         for client in clients:
             client.think_after(int((3 + self.chance.random()) * S))
 
     def fork(self) -> Random:
-        """Returns a new random generator that the world's generator has seeded."""
+        """Returns a new random generator, seeded by the random generator of this simulation."""
         return Random(self.chance.random())
 
     def fingerprint(self) -> str:
@@ -117,35 +117,36 @@ class ClusterWorld:
 
     @property
     def seconds(self) -> float:
-        """Returns the virtual seconds since the start."""
+        """Returns the virtual seconds since the start of the simulation."""
         return self.agenda.now_ns / S
 
     # -- for subclasses
 
     def watched(self) -> AbstractContextManager[None]:
-        """Returns a context in which the brokers run."""
+        """Returns the context in which the brokers run. Subclasses use it to observe the
+        brokers."""
         return nullcontext()
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Returns True if a broker is the leader of a partition in ZooKeeper and knows that it
-        is."""
+        """Returns True if the broker ``node_id`` is the leader of a partition, according to
+        ZooKeeper and to itself."""
         raise NotImplementedError
 
     def looked_at(self, machine: BrokerMachine) -> None:
-        """Called after each turn of a process."""
+        """Called after each turn of a process. Subclasses check the process."""
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the world is not at rest yet."""
+        """Returns the reasons why the cluster is not yet at rest."""
         return []
 
     def unequal(self) -> list[str]:
-        """Returns the differences between logs; valid only when no client sends requests."""
+        """Returns the differences between the logs of replicas. The result is valid only while no
+        client sends requests."""
         return []
 
     # -- life
 
     def run(self, seconds: float) -> None:
-        """Advances virtual time by ``seconds``."""
         until_ns = self.agenda.now_ns + int(seconds * S)
         with self.watched(), silent():
             while self.agenda.now_ns < until_ns:
@@ -154,7 +155,8 @@ class ClusterWorld:
                     raise self.failure
 
     def _step(self, until_ns: int) -> None:
-        """Runs the earliest of the next turns of processes and the next outside events."""
+        """Runs the next turn of a process, or the next event outside the processes, whichever is
+        earlier."""
         due_ns, due = until_ns, None
         for machine in self.machines:
             if machine.process is not None:
@@ -174,7 +176,7 @@ class ClusterWorld:
             self.guarded(self.looked_at, due)
 
     def check_errors(self, machine: BrokerMachine, process: Process) -> None:
-        """Checks that no error was unhandled, and that the broker caught no bug of its own."""
+        """Asserts that a process had no unhandled exception and logged no bug."""
         broker = process.broker
         if process.died_of is not None:
             self.happened["gave up"] += 1
@@ -183,7 +185,7 @@ class ClusterWorld:
         assert not caught, f"errors of broker {machine.node_id}'s own: {caught}"
 
     def excuse(self, ns: int) -> None:
-        """Allows late responses of brokers for ``ns`` and some additional time."""
+        """Allows late responses of brokers for ``ns``, and for NOTHING_FAILS_S afterwards."""
         until_ns = self.agenda.now_ns + ns + NOTHING_FAILS_S * S
         self._excused_until_ns = max(self._excused_until_ns, until_ns)
 
@@ -194,7 +196,8 @@ class ClusterWorld:
     # -- hooks for the checkers
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Runs a check without raising into the broker's code; a failure ends the world."""
+        """Runs a check inside a call of the broker. The exception of a failed check is stored and
+        ends the simulation later, so that the broker does not see it."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world
@@ -213,7 +216,6 @@ class ClusterWorld:
         """Called when a broker closes a connection."""
 
     def end(self) -> None:
-        """Ends the world."""
         for machine in self.machines:
             if machine.process is not None:
                 machine.process.bury()
@@ -221,7 +223,7 @@ class ClusterWorld:
     # -- rest
 
     def calm_down(self) -> None:
-        """Ends all failures and makes clients correct."""
+        """Ends all faults. From now on the clients send only correct requests."""
         self.calm = True
         self.internet.mend_all()
         for machine in self.machines:
@@ -234,8 +236,8 @@ class ClusterWorld:
                 client.think_after(int(self.chance.random() * S))
 
     def rest(self) -> None:
-        """Checks that each client is served and each replica is in sync within a bounded time, and
-        that the logs are then equal."""
+        """Ends the simulation with the final checks. Within a bounded time each client must be
+        served and each replica must be in the ISR. The logs must then be equal."""
         self.calm_down()
         self._until_none(self.unrest, 2)
         self.hushed = True

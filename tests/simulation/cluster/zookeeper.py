@@ -1,9 +1,11 @@
-"""The ZooKeeper of a simulated cluster: sessions in virtual time, over a network.
+"""The ZooKeeper of a simulated cluster, with sessions in virtual time over a simulated network.
 
-A session's client is on a machine of the cluster. Its requests reach the ensemble in order, and the
+Each client runs on a machine of the cluster. Its requests reach the ensemble in order, and the
 responses return in order, each after a delay. If the process is suspended or its link is cut, the
-ensemble gets no heartbeats and expires the session. The client notices a lost connection after two
-thirds of the session timeout, as kazoo does, and an expired session when it has reconnected.
+ensemble receives no heartbeats and expires the session.
+
+Like kazoo, the client notices a lost connection after two thirds of the session timeout. It notices
+an expired session when it has reconnected.
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ if TYPE_CHECKING:
 HOST = "zookeeper"
 ONE_WAY_NS = (100_000, 300_000, 1 * MS, 4 * MS)
 BEATS = 12
-"""The number of heartbeats per session timeout."""
+"""The number of heartbeats that a client sends per session timeout."""
 
 Result = TypeVar("Result")
 
 
 class Server:
-    """The ensemble and its sessions."""
+    """The ZooKeeper ensemble with its sessions."""
 
     def __init__(self, internet: Internet, chance: Random) -> None:
         self.internet = internet
@@ -56,30 +58,28 @@ class Server:
         self.agenda.after(100 * MS, self._look)
 
     def _look(self) -> None:
-        """Expires the sessions whose expiry time has passed."""
         for session, until_ns in sorted(self.alive_until_ns.items()):
             if until_ns < self.agenda.now_ns:
                 self.end(session)
         self.agenda.after(100 * MS, self._look)
 
     def end(self, session: int) -> None:
-        """Expires a session."""
         self.alive_until_ns.pop(session, None)
         self.now()
         self.ensemble.end_session(session)
 
     def delete(self, path: str) -> None:
-        """Deletes a node, if it exists, as another client would."""
+        """Deletes a node if it exists, as a client outside the cluster would do."""
         if path in self.ensemble.nodes:
             self.ensemble.do([Delete(path)], 0)
 
     def now(self) -> None:
-        """Sets the creation time of new nodes to the current time."""
+        """Sets the virtual time as the creation time of new nodes."""
         self.ensemble.now_ms = WALL_S * 1000 + self.agenda.now_ns // MS
 
 
 class Session(MemoryZooKeeper):
-    """Implements `ZooKeeper`: the successive sessions of one process."""
+    """Implements the protocol `ZooKeeper` for one process, whose sessions follow each other."""
 
     def __init__(self, server: Server, process: Process, host: str, timeout_ns: int) -> None:
         super().__init__(server.ensemble)
@@ -88,14 +88,14 @@ class Session(MemoryZooKeeper):
         self.host = host
         self.timeout_ns = timeout_ns
         self._heard_ns = server.agenda.now_ns
-        """The time in ns at which the client last received data from the server."""
+        """The time in ns at which the client last received data from the ensemble."""
         self._number = 0
-        """The number of the current connection; messages of earlier connections are lost."""
+        """The number of the current connection. Messages of earlier connections are dropped."""
         self._sent_until_ns = 0
         self._answered_until_ns = 0
         self._under_way: dict[asyncio.Future[Any], None] = {}
         self._untold: dict[int, Watch] = {}
-        """The triggered watches whose event is in flight to the client."""
+        """Triggered watches whose event has not yet arrived at the client."""
         self._calls = 0
         self._reconnecting = False
         self._stays_alive()
@@ -111,7 +111,7 @@ class Session(MemoryZooKeeper):
         self.server.alive_until_ns[self.session] = self.server.agenda.now_ns + self.timeout_ns
 
     def _beat(self) -> None:
-        """Sends a heartbeat; does nothing if the process is suspended or the link is cut."""
+        """Sends a heartbeat, unless the process is suspended or the link is cut."""
         if self._is_gone:
             return
         agenda = self.server.agenda
@@ -162,7 +162,7 @@ class Session(MemoryZooKeeper):
             self._stays_alive()
 
     def break_off(self) -> None:
-        """Closes the connection at once; the client notices this."""
+        """Closes the connection. The client notices it at once."""
         if not self._is_gone:
             self._on_loop(self._is_lost, self._number)
 
@@ -171,7 +171,6 @@ class Session(MemoryZooKeeper):
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Implements `ZooKeeper.create`."""
         wanted = Create(path, data, ephemeral, sequence)
 
         def make() -> tuple[str, Stat]:
@@ -185,11 +184,9 @@ class Session(MemoryZooKeeper):
             raise failed.error from None
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """Implements `ZooKeeper.multi`."""
         return await self._written(lambda: self.ensemble.do(operations, self.session))
 
     async def close(self) -> None:
-        """Implements `ZooKeeper.close`."""
         if not self._closed:
             self._closed = True
             self._connected.set()  # wakes the waiting callers
@@ -217,7 +214,7 @@ class Session(MemoryZooKeeper):
                 continue
 
     async def _once(self, request: Callable[[], Result]) -> Result:
-        """Sends a request once and returns its result. Raises _Lost, SessionExpired, Closed."""
+        """Sends a request once and returns its result. Raises _Lost, SessionExpired or Closed."""
         session = self.session
         while not self._connected.is_set():
             await self._connected.wait()
@@ -246,7 +243,7 @@ class Session(MemoryZooKeeper):
     def _served(
         self, request: Callable[[], Result], future: asyncio.Future[Result], number: int
     ) -> None:
-        """Executes a request that has reached the server."""
+        """Executes a request that has arrived at the ensemble, and sends the result."""
         if number != self._number or self.process.loop.is_closed():
             return  # the connection is an earlier one, or its process has left it
         if self.session not in self.server.alive_until_ns:
@@ -278,7 +275,7 @@ class Session(MemoryZooKeeper):
     # -- watches
 
     def _call(self, watch: Watch) -> None:
-        """Delivers a change of a node to a watch."""
+        """Sends the event of a triggered watch to the client."""
         self._calls += 1
         key = self._calls
         self._untold[key] = watch
@@ -314,4 +311,4 @@ def _settle(future: asyncio.Future[Any], result: object, error: Exception | None
 
 
 class _Lost(Exception):
-    """The connection was lost before the response arrived."""
+    """Raised when the connection is lost before the response has arrived."""

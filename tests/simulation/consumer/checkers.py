@@ -1,12 +1,13 @@
-"""Invariants of consumer groups, checked after every step of a simulated world.
+"""Invariants of consumer groups, which are checked after every step of a simulation.
 
 1. No partition has two owners: no two clients of a group believe that they own the same partition.
-   Each client owns only what the broker assigned to it, or still waits for.
-2. No member waits for ever: each member has a session, each member that must give up partitions has
-   a deadline, and the holder of an awaited partition changes within a bound.
-3. A commit is accepted only from a member that has had the partitions since the commit's epoch.
-4. A loaded shard has the same groups as the live one, cleaned or not, from a snapshot or without,
-   and Kafka's loader accepts the log. No acknowledged record is lost (promises.py).
+   Each client owns only partitions that the broker has assigned to it and not yet freed.
+2. No member waits forever. Each member has a session. Each member that must revoke partitions has
+   a deadline. The owner of an awaited partition changes within a bounded time.
+3. A commit is accepted only if the member has owned the partitions since the epoch in the commit.
+4. A loaded shard has the same groups as the live shard. The log may have been cleaned, and a
+   snapshot may be used. Kafka's loader accepts the log. No acknowledged record is lost
+   (promises.py).
 """
 
 from __future__ import annotations
@@ -46,23 +47,24 @@ if TYPE_CHECKING:
 SLACK_MS = 2_000
 CLASSIC_SESSION_MS = 30_000
 HEARTBEATS_MS = 30_000
-"""The time within which each live client sends a request."""
+"""The time in ms within which each live client sends a request."""
 
 
 class ConsumerCheckers(Checkers):
-    """All checks of one world of consumer groups, and their state."""
+    """All checks of one simulation of consumer groups, and the state of these checks."""
 
     world: ConsumerWorld
 
     def __init__(self, world: ConsumerWorld) -> None:
         super().__init__(world)
         self.known: dict[str, CurrentAssignment] | None = None
-        """The assignment of each member before the call; None if the group is classic."""
+        """The assignment of each member before the current call, or None for a classic group."""
         self.awaited: dict[tuple[Any, ...], int] = {}
-        """Since when each (group, target epoch, member, partition, holder) waits."""
+        """The time in ms since which a member waits for a partition, by group, target epoch,
+        member, partition and owner."""
         self.converting: set[str] = set()
         self.rebalancing: set[str] = set()
-        """Downgraded groups that must rebalance and have not formed a generation since."""
+        """Groups that were downgraded to classic groups and have not yet formed a generation."""
 
     def classic_groups(self) -> Mapping[str, Group]:
         view = self.world.shard.view
@@ -98,7 +100,8 @@ class ConsumerCheckers(Checkers):
                 assert reply.state == "Dead"
 
     def _check_commit_of_member(self, call: OffsetCommit, reply: CommitReply) -> None:
-        """Checks that the member had all partitions of an accepted commit since its epoch."""
+        """Asserts that the member of an accepted commit has owned all committed partitions since
+        the epoch in the commit."""
         if isinstance(reply.errors, int) and reply.errors != NONE:
             self.count("commit refused")
             return
@@ -140,7 +143,7 @@ class ConsumerCheckers(Checkers):
             super().replied(call, reply)
 
     def _check_heartbeat(self, group_id: str, reply: ConsumerHeartbeatReply) -> None:
-        """Checks that a reply has the values of the records."""
+        """Asserts that the epoch and assignment in a heartbeat reply equal those in the records."""
         self.count(f"heartbeat answered {reply.error_code}")
         if reply.error_code != NONE or reply.member_epoch < 0:
             return
@@ -171,8 +174,8 @@ class ConsumerCheckers(Checkers):
         self.removals[group_id] = self.removals.get(group_id, 0) + 1
 
     def before_replay(self, run: Run | OwnBatch) -> None:
-        """Follows the kind of each group: a classic group's record may follow the tombstones of a
-        consumer group, while its members rejoin."""
+        """Tracks the type of each group. The record of a classic group may follow the tombstones of
+        a consumer group while the members rejoin."""
         if isinstance(run, ConsumerGroupRun):
             self.touched.add(run.group_id)
             self.converting.add(run.group_id)
@@ -182,7 +185,7 @@ class ConsumerCheckers(Checkers):
             super().before_replay(run)
 
     def expiring(self, outcome: Outcome) -> None:
-        """Offsets do not expire in this world."""
+        """Does nothing, because offsets do not expire in this simulation."""
 
     def reloaded(self) -> None:
         super().reloaded()
@@ -201,7 +204,8 @@ class ConsumerCheckers(Checkers):
         self.check_waits()
 
     def check_members(self, group: ConsumerGroup) -> None:
-        """Checks that a timer ends each member that is silent or keeps what it must give up."""
+        """Asserts that each member has a session timer, and that each member that must revoke
+        partitions has a rebalance timer."""
         assert group.group_id not in self.classic_groups()
         world = self.world
         for member in group.members.values():
@@ -222,7 +226,8 @@ class ConsumerCheckers(Checkers):
                 self.count("must give up")
 
     def check_holders(self, group: ConsumerGroup) -> None:
-        """Checks that no partition is assigned to two members, and recounts the holders."""
+        """Asserts that no partition is assigned to two members, and that the group's table of
+        owners is correct."""
         owners: dict[tuple[bytes, int], str] = {}
         for member_id, member in group.members.items():
             for side in (member.current.assigned, member.current.revoking):
@@ -234,8 +239,8 @@ class ConsumerCheckers(Checkers):
         assert owners == group.holders
 
     def check_beliefs(self) -> None:
-        """Checks that no two members believe that they own a partition, and that each member's
-        belief is what the broker says."""
+        """Asserts that no two clients believe that they own the same partition, and that the
+        broker's records confirm each belief."""
         view = self.world.shard.view
         for group_id in {client.group_id for client in self._members()}:
             consumers = view.consumer_groups.get(group_id)
@@ -263,7 +268,7 @@ class ConsumerCheckers(Checkers):
         return [client for client in self.world.clients if isinstance(client, kinds)]
 
     def check_waits(self) -> None:
-        """Checks that the holder of an awaited partition gives it up, or is removed, in time."""
+        """Asserts that the owner of each awaited partition revokes it, or is removed, in time."""
         world = self.world
         now_ms = world.mono_ms - world.leapt_ms
         session_ms = max(world.config.consumer.session_timeout_ms, CLASSIC_SESSION_MS)
@@ -300,7 +305,7 @@ class ConsumerCheckers(Checkers):
                 self.count("reloaded downgraded group")
 
     def check_kafka_loads(self) -> None:
-        """Checks that Kafka loads the log: it refuses some orders of tombstones."""
+        """Asserts that Kafka can load the log. Kafka's loader refuses some orders of tombstones."""
         loader = KafkaLoader()
         for batch in self.world.log.batches:
             for _, run in batch.read():
@@ -312,7 +317,7 @@ class ConsumerCheckers(Checkers):
     # --------------------------------------------------------------------------- at the end
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why a group is not stable with all its clients that may join."""
+        """Returns the reasons why a group is not stable with all clients that may join it."""
         complaints: list[str] = []
         view = self.world.shard.view
         for group_id in sorted({client.group_id for client in self._members()}):
@@ -346,7 +351,8 @@ class ConsumerCheckers(Checkers):
     def _unowned(
         self, group_id: str, inside: Iterable[Consumer | ClassicConsumer], names: Iterable[str]
     ) -> list[str]:
-        """Checks that each partition of the subscribed topics has an owner."""
+        """Returns a reason why the group is not at rest, if the partitions of the topics ``names``
+        and the owned partitions of the members differ."""
         owned = sorted(key for each in inside for key in each.holds())
         wanted = sorted(
             (topic.topic_id, number)

@@ -1,8 +1,10 @@
 """Simulated clients of consumer groups: members with group.protocol=consumer (KIP-848), and classic
-members whose assignor makes real assignments, so that their group can be converted.
+members.
 
-``holds`` returns what a client believes that it owns. The requests of one client arrive in order: a
-late repetition of an earlier list of owned partitions would break the protocol itself.
+The assignor of classic members makes real assignments, so that the group can be converted.
+``holds`` returns the partitions that a client owns according to its own state. Requests of one
+client arrive in order, because a late copy of an earlier list of owned partitions would violate the
+protocol.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from tests.simulation.clients import Member
 Held = set[tuple[bytes, int]]
 
 LASTING_TOPICS = ("orders", "payments")
-"""Topics that are never deleted, to which classic members subscribe, by name."""
+"""Topics that are never deleted. Classic members subscribe to them by name."""
 TOPICS = (*LASTING_TOPICS, "🙂", "orders-eu")
 REGEXES = ("orders.*", "pay.*|🙂", "nothing")
 REBALANCES_MS = (4_000, 20_000)
@@ -45,7 +47,7 @@ _FATAL = (GROUP_ID_NOT_FOUND, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID)
 def commit_of(
     rng: Random, ticket: int, image: TopicsImage, held: Held, who: Sequence[Any], modern: bool
 ) -> OffsetCommit:
-    """Returns an OffsetCommit of some of the partitions ``held``."""
+    """Returns an OffsetCommit for some of the partitions ``held``."""
     by_name: dict[str, list[int]] = {}
     for topic_id, partition in rng.sample(sorted(held), min(len(held), 3)):
         if topic_id in image.names:
@@ -63,8 +65,8 @@ def commit_of(
 
 
 class Consumer:
-    """A member with group.protocol=consumer: it revokes before it confirms, and sends all fields
-    again after each request whose response it did not get."""
+    """A member with group.protocol=consumer. It revokes partitions before it confirms their
+    revocation. After an unanswered request, its next heartbeat has all fields."""
 
     def __init__(
         self,
@@ -83,7 +85,7 @@ class Consumer:
         self.processes = 0
         self.member_id = ""
         self.lives_on = False
-        """True if the next process uses the member id again."""
+        """True if the next process of the member uses the same member id."""
         self._begin()
 
     def _begin(self) -> None:
@@ -109,12 +111,13 @@ class Consumer:
         return self.rng.random() < chance
 
     def restart(self) -> None:
-        """Starts a new process; the old process is killed, and its requests stay unanswered."""
+        """Replaces the process of the member. The old process is killed, and its requests stay
+        unanswered."""
         self.lives_on = bool(self.member_id) and self._dice(0.4)
         self._begin()
 
     def subscribe(self) -> None:
-        """Subscribes to other topics, by name, by regex, or both."""
+        """Subscribes to other topics: by name, by regex, or with both."""
         self.names = tuple(self.rng.sample(TOPICS, self.rng.randint(0, 3)))
         self.regex = "" if self.by_v0 or self._dice(0.6) else self.rng.choice(REGEXES)
         if not self.names and not self.regex:
@@ -123,7 +126,6 @@ class Consumer:
 
     @property
     def generation(self) -> int:
-        """The member epoch."""
         return self.epoch
 
     def holds(self) -> Held:
@@ -131,7 +133,8 @@ class Consumer:
         return self.owned | self.revoking
 
     def revoke(self) -> None:
-        """Completes the revocation in the application; the next heartbeat confirms it."""
+        """Ends the use of revoked partitions by the application. The next heartbeat confirms the
+        revocation."""
         if self.revoking:
             self.revoking, self.says_all = set(), True
 
@@ -183,7 +186,8 @@ class Consumer:
         )
 
     def _leave(self, ticket: int) -> ConsumerHeartbeat:
-        """Gives everything up, then leaves; a static member may leave for a while."""
+        """Gives up all partitions, and returns the heartbeat with which the member leaves. A static
+        member may leave temporarily."""
         epoch = -1
         if self.group_instance_id is not None and self._dice(0.6):
             epoch = -2
@@ -193,7 +197,7 @@ class Consumer:
         return replace(call, subscribed_topics=None, subscribed_regex=None, rebalance_timeout_ms=-1)
 
     def confused(self, ticket: int) -> Call:
-        """Returns a commit or a heartbeat with an epoch or a member id that is not the member's."""
+        """Returns a commit or a heartbeat with a wrong epoch or a wrong member id."""
         if self.epoch <= 0:
             return self.next_call(ticket)
         everything = {
@@ -239,15 +243,15 @@ class Consumer:
 
 
 class ClassicConsumer(Member):
-    """A classic member that stops at each rebalance (eager), and whose leader assigns partitions
-    in turn."""
+    """A classic member that gives up all partitions at each rebalance (eager protocol). Its leader
+    assigns partitions round robin."""
 
     def __init__(self, name: str, group_id: str, rng: Random, image: TopicsImage, *more: Any):
         self.image = image
         self.owned: Held = set()
         self.metadata: Mapping[str, bytes] = {}
         self.assigned_of: list[int] = []
-        """The numbers of partitions that the leader has assigned, of each topic."""
+        """The number of partitions of each topic that the leader has assigned."""
         super().__init__(name, group_id, rng, *more)
 
     def restart(self) -> None:
@@ -264,7 +268,6 @@ class ClassicConsumer(Member):
 
     @property
     def generation(self) -> int:
-        """The generation of the assignment."""
         return self.generation_id
 
     def holds(self) -> Held:

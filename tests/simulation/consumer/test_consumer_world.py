@@ -1,4 +1,4 @@
-"""A seeded simulation of consumer groups with members of both protocols.
+"""Tests of consumer groups with members of both protocols in a seeded simulation.
 
 `make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed.
 """
@@ -21,7 +21,7 @@ FRESH_SEEDS = 0 if IS_ONE else 6
 
 
 def run(seed: int, steps: int, tell: Tell) -> ConsumerWorld:
-    """Runs one world from its first step until it is at rest; a failure names the seed."""
+    """Runs one simulation from its first step until it is at rest. A failure names the seed."""
     world = ConsumerWorld(seed)
     began_s = time.process_time()
     try:
@@ -37,22 +37,22 @@ def run(seed: int, steps: int, tell: Tell) -> ConsumerWorld:
 
 
 @pytest.mark.parametrize("seed", SEEDS if IS_ONE else sampled(SEEDS, range(4)))
-def test_consumer_groups_keep_their_laws_in_a_simulated_world(
+def test_consumer_group_invariants_hold_in_a_simulated_world(
     seed: int, record_property: Tell
 ) -> None:
     assert run(seed, STEPS, record_property).checkers.steps >= STEPS
 
 
 @pytest.mark.parametrize("number", sampled(range(FRESH_SEEDS), range(2)))
-def test_consumer_groups_keep_their_laws_for_a_fresh_seed(
+def test_consumer_group_invariants_hold_in_a_simulation_with_a_new_seed(
     number: int, record_property: Tell
 ) -> None:
-    """Each run uses a new seed; a failure prints it."""
+    """Each run of the test uses a new seed. A failure prints the seed."""
     seed = int.from_bytes(os.urandom(4), "big")
     assert run(seed, STEPS, record_property).checkers.steps >= STEPS, again(seed, STEPS)
 
 
-def test_same_seed_gives_the_same_world_of_consumer_groups() -> None:
+def test_same_seed_gives_the_same_simulation_of_consumer_groups() -> None:
     one, other = ConsumerWorld(77), ConsumerWorld(77)
     for world in (one, other):
         for _ in range(300):
@@ -79,8 +79,10 @@ CHECKS = {
 
 
 @pytest.mark.campaign
-def test_every_event_and_check_of_consumer_groups_occurs(record_property: Tell) -> None:
-    """Runs worlds until each event and each check has occurred, at most 40."""
+def test_every_event_and_check_occurs_in_simulations_of_consumer_groups(
+    record_property: Tell,
+) -> None:
+    """Runs at most 40 simulations, until each event and each check has occurred."""
     absent = HAPPENINGS | CHECKS
     for seed in range(1000, 1040):
         world = run(seed, STEPS, record_property)

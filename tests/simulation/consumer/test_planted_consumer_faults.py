@@ -1,4 +1,5 @@
-"""Faults planted into consumer groups: the simulated world must detect each of them."""
+"""Tests of the checkers: each fault that is planted into consumer groups must be detected by the
+simulation."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def a_revocation_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
-    """Frees a partition at once, while its owner may still read it."""
+    """Plants a fault: a partition is free at once, although its owner may still read it."""
     patch.setattr(coordinator.consumer.reconcile, "_owns_any", lambda *_: False)
 
 
@@ -95,13 +96,13 @@ def a_deletion_leaves_the_groups_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_deletion_begins_with_the_groups_record(patch: pytest.MonkeyPatch) -> None:
-    """Writes the tombstones in an order that Kafka does not load."""
+    """Plants a fault: the tombstones of a deleted group are in an order that Kafka cannot load."""
     _tombstones(patch, reversed)
 
 
 def a_downgraded_group_is_loaded_as_stable(patch: pytest.MonkeyPatch) -> None:
-    """Writes the first member as the leader, as Kafka 4.3.1 does; the partitions of the member that
-    left then have no owner after a crash."""
+    """Plants a fault of Kafka 4.3.1: the record of a downgraded group names its first member as the
+    leader. After a crash, the partitions of the member that left have no owner."""
     real = Group.run
 
     def run(self: Group, *replaced: Any) -> GroupRun:
@@ -131,7 +132,7 @@ FOUND_SOON = set(PLANTS) - {
     a_deletion_leaves_the_groups_record,
     replies_leave_before_the_append,
 }
-"""Faults that are detected in less than a second; the campaign covers the others."""
+"""Planted faults that are detected in less than a second. The campaign covers the other faults."""
 
 
 @pytest.mark.planted("simulated consumer groups")

@@ -1,7 +1,8 @@
-"""The simulated world of consumer groups: `World` with members of the consumer protocol (KIP-848).
+"""The simulation of consumer groups (KIP-848): a `World` with classic members and members of the
+consumer protocol.
 
-Classic and consumer members share each group, so that groups are converted in both directions.
-Requests may be delayed, topics come, grow and go, and regexes are resolved between two calls.
+Both kinds of members share each group, so that groups are converted in both directions. Requests
+may be delayed. Topics are created, extended and deleted. Regexes are resolved between two calls.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PARTITIONS_MAX = 6
 
 
 class ConsumerWorld(World):
-    """Two groups with members of both protocols."""
+    """A simulation of two groups with members of both protocols."""
 
     checkers: ConsumerCheckers
 
@@ -38,9 +39,9 @@ class ConsumerWorld(World):
         self.image = TopicsImage(Topic(name.encode().ljust(16), name, 3) for name in LASTING_TOPICS)
         self.topics_made = 0
         self.wanted: list[RegexesWanted] = []
-        """The regexes that the broker resolves now."""
+        """The regexes that the broker must resolve next."""
         self.flying: list[tuple[Client, Call]] = []
-        """Requests on the network: at most one per client."""
+        """Requests in transit, at most one per client."""
         self.is_calm = False
         super().__init__(seed)
 
@@ -106,7 +107,7 @@ class ConsumerWorld(World):
         self._arrive([client for client, _ in self.flying])
 
     def _arrive(self, clients: list[Client]) -> None:
-        """Delivers or loses the requests of ``clients`` that are on the network; the client may
+        """Delivers or loses the requests of ``clients`` that are in transit. A client may already
         have abandoned its request."""
         arriving = [each for each in self.flying if each[0] in clients]
         self.flying = [each for each in self.flying if each[0] not in clients]
@@ -122,7 +123,8 @@ class ConsumerWorld(World):
                     client.waiting_for = waited_for
 
     def application_revokes(self) -> None:
-        """Lets a few applications give up partitions; until then they keep the partitions."""
+        """Lets some members end the use of revoked partitions. Until then a member owns its revoked
+        partitions."""
         busy = [each for each in self.clients if isinstance(each, Consumer) and each.revoking]
         for client in self.rng.sample(busy, min(len(busy), 2)):
             client.revoke()
@@ -137,7 +139,6 @@ class ConsumerWorld(World):
             self._take(self.shard.regexes_resolved(each.group_id, found, each.version, self.now))
 
     def topic_changes(self) -> None:
-        """Creates a topic, or adds a partition to one."""
         name = self.rng.choice(TOPICS)
         topic = self.image.by_name.get(name)
         if topic is None:

@@ -1,4 +1,5 @@
-"""The administrator of the world: makes the topics and groups, and deletes records and a topic."""
+"""The administrator of a simulation of share groups, who creates topics, configures groups, and
+deletes records and a topic."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _GROUP_RESOURCE = 32
 
 
 class Admin(Client):
-    """Creates the topics and configures the groups; later deletes records and a topic."""
+    """Creates the topics and configures the groups. Later deletes records and a topic."""
 
     world: ShareWorld
 
@@ -32,7 +33,7 @@ class Admin(Client):
         super().__init__(world, name, host, chance)
         self._configured = False
         self._made: set[int] = set()
-        """The key types of FindCoordinator whose internal topic exists."""
+        """Key types of FindCoordinator whose internal topic exists."""
 
     def act(self) -> None:
         dice = self.chance.random()
@@ -54,7 +55,7 @@ class Admin(Client):
             self._delete_records()
 
     def _configure(self) -> None:
-        """Sets the settings of the groups before they exist."""
+        """Sets the configurations of the groups before the groups exist."""
         resources = [
             {
                 "resource_type": _GROUP_RESOURCE,

@@ -1,8 +1,8 @@
 """Members of share groups: they join, fetch, acknowledge, renew, crash and leave.
 
-A member has one connection. It sends wrong acknowledgements, holds records for longer than their
-locks, closes and reopens its session, and dies with or without a word. Copies of its requests
-arrive later on the connection of a `Ghost`.
+A member has one connection. It sends wrong acknowledgements, keeps records beyond their acquisition
+lock, closes and reopens its share session, and ends with or without leaving the group. A `Ghost`
+sends late copies of its requests on another connection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
 
 Place = tuple[bytes, int]
-"""The topic id and the index of a partition."""
 Acks = dict[Place, list[tuple[int, int, list[int]]]]
 BEAT_NS = 1 * S
 _TYPES = (ACCEPT,) * 12 + (RELEASE,) * 4 + (REJECT,)
@@ -39,17 +38,18 @@ _REJOIN = (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND)
 
 
 class SharingClient(Client):
-    """A client whose requests the ledger notes."""
+    """A client that reports its requests to the `ShareLedger`, which checks all deliveries."""
 
     world: ShareWorld
 
     def __init__(self, world: ShareWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
         self.on_wire: dict[tuple[str, str], None] = {}
-        """The members that have sent requests on the connection."""
+        """Group id and member id of the members that have sent requests on the current
+        connection."""
 
     def share(self, request: WireRequest) -> None:
-        """Sends a request of a member."""
+        """Reports a request of a member to the `ShareLedger`, and sends the request."""
         asked = self.world.ledger_now().sends(request)
         self.on_wire[asked.member] = None
         self.send(request, asked)
@@ -77,7 +77,8 @@ class SharingClient(Client):
 
 
 class ShareConsumer(SharingClient):
-    """A member of a share group; after a crash, it returns as another member or as the same."""
+    """A member of a share group. After a crash it returns with the same or with another member
+    id."""
 
     def __init__(
         self,
@@ -93,12 +94,12 @@ class ShareConsumer(SharingClient):
         self.topics = topics
         self.births = 0
         self._is_reopened = False
-        """True if the member has opened a session since failures ended: a late copy of a request
-        may have changed the partitions of the session before."""
+        """True if the member has opened a new share session since the faults ended. A late copy of
+        a request may have changed the partitions of the previous session."""
         self._begin()
 
     def _begin(self, *, anew: bool = True) -> None:
-        """Starts the process of the member, which knows nothing of an earlier process."""
+        """Starts a new process of the member, without the state of an earlier process."""
         self.births += anew
         self.member_id = f"{self.name}-{self.births}"
         self.member_epoch = 0
@@ -106,11 +107,12 @@ class ShareConsumer(SharingClient):
         self.assigned: list[Place] = []
         self.in_session: set[Place] = set()
         self.held: dict[Place, dict[int, bool]] = {}
-        """The offsets of acquired records; True if there is a record at the offset."""
+        """Offsets of acquired records, by partition. The value is False for a gap without a
+        record."""
         self._beat_at_ns = 0
         self._says_all = True
-        """True if the next heartbeat has all fields, so that its response has the assignment: a
-        response may have been lost, as in Kafka's client."""
+        """True if the next heartbeat must have all fields, so that its response has the assignment.
+        As in Kafka's client, a heartbeat with all fields follows a lost response."""
 
     def lost(self) -> None:
         self._says_all = True
@@ -134,7 +136,8 @@ class ShareConsumer(SharingClient):
             self._work(1.0 if self.calm else chance.random())
 
     def _strays(self, dice: float) -> bool:
-        """Sometimes crashes, loses the connection, leaves or sleeps; returns whether it did."""
+        """Crashes, disconnects, leaves or pauses with a small probability. Returns True if one of
+        these happened."""
         if dice < 0.008:
             self.drop_connection()
             self._begin(anew=self.chance.random() < 0.7)
@@ -241,7 +244,7 @@ class ShareConsumer(SharingClient):
     # -- acknowledgements
 
     def _some_acks(self) -> Acks:
-        """Returns acknowledgements of some held records."""
+        """Returns acknowledgements of some of the acquired records."""
         share = self.chance.choice((0.0, 0.3, 0.9, 1.0, 1.0))
         chosen = {
             place: {offset: held[offset] for offset in held if self.chance.random() < share}
@@ -269,8 +272,8 @@ class ShareConsumer(SharingClient):
         return acks
 
     def _wrong_acks(self) -> Acks:
-        """Returns acknowledgements that the broker may have to refuse as a whole: with a record of
-        another member, twice the same record, or a record after the last acquired one."""
+        """Returns acknowledgements that the broker may refuse as a whole. They name a record of
+        another member, a record twice, or a record after the last acquired record."""
         self.world.happened["wrong acknowledgement"] += 1
         place = self.chance.choice(self.assigned)
         type_ = self.chance.choice((ACCEPT, RELEASE))
@@ -352,7 +355,7 @@ class ShareConsumer(SharingClient):
 
 
 class Ghost(SharingClient):
-    """Sends copies of members' requests later, on a connection of its own."""
+    """Sends copies of members' requests later, on its own connection."""
 
     def __init__(self, world: ShareWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)

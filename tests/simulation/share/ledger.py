@@ -1,10 +1,13 @@
-"""The deliveries of share groups and the causes that may end them, as the clients know them.
+"""The ledger of all deliveries of share groups, and of the causes that may end a delivery, as
+clients know them.
 
-The ledger gets each acquisition of the broker (`world.py` observes `SharePartition.acquire`), each
-request when it is sent, and each response when the broker sends it. It knows nothing else of the
-broker's state. Each record has one delivery at a time: another delivery of the record needs a cause
-that ends the delivery before it, such as a release by the member, the end of the acquisition lock,
-or the end of the share session.
+The ledger receives each acquisition by the broker (`world.py` observes `SharePartition.acquire`),
+each request when it is sent, and each response when the broker sends it. It knows no other state of
+the broker.
+
+A record has one delivery at a time. Another delivery requires a cause that ended the previous one,
+such as a release by the member, the expiry of the acquisition lock, or the end of the share
+session.
 """
 
 from __future__ import annotations
@@ -29,22 +32,22 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 FINAL_TYPES = (GAP, ACCEPT, REJECT)
 FINAL_EPOCH = -1
 UNANSWERED_NS = 60 * S
-"""The time in ns after which an abandoned request has no effect any more."""
+"""The time in ns after which an abandoned request can no longer have an effect."""
 _REFUSED = (
     INVALID_RECORD_STATE,
     INVALID_REQUEST,
     INVALID_SHARE_SESSION_EPOCH,
     SHARE_SESSION_NOT_FOUND,
 )
-"""The errors after which the broker has applied nothing."""
+"""Error codes of requests from which the broker has applied no acknowledgement."""
 _NEVER = 1 << 62
 
 MemberKey = tuple[str, str]
-"""The group id and the member id."""
+"""Group id and member id."""
 
 
 class Limits(NamedTuple):
-    """The settings of all groups."""
+    """The settings of share groups, which are the same for all groups."""
 
     lock_ms: int
     delivery_count: int
@@ -54,23 +57,24 @@ class Limits(NamedTuple):
 
 @dataclass(eq=False)
 class Asked:
-    """A request that may end deliveries of one member."""
+    """A request, or the end of a connection, that may end deliveries to one member."""
 
     member: MemberKey
     sent: int
-    """The number of the event."""
+    """The event number of the sending. Events are numbered in their order."""
     sent_ns: int
     acks: dict[SharePartitionKey, dict[int, int]] = field(default_factory=dict)
-    """The acknowledge types by offset."""
+    """Acknowledge types, by share partition and offset."""
     closes: bool = False
-    """True if the request ends the share session, or the membership."""
+    """True if the request ends the share session or the membership."""
     answered: int = _NEVER
-    """The number of the event of the response."""
+    """The event number of the response."""
     refused: set[SharePartitionKey] = field(default_factory=set)
-    """The share partitions of which the broker has refused all acknowledgements."""
+    """Share partitions for which the broker has refused all acknowledgements of the request."""
 
     def may_act_after(self, event: int, now_ns: int) -> bool:
-        """Returns True if the request may have taken effect after an event."""
+        """Returns True if the request may have taken effect after the event with number
+        ``event``."""
         if self.answered != _NEVER:
             return self.answered > event
         return now_ns - self.sent_ns < UNANSWERED_NS
@@ -78,36 +82,39 @@ class Asked:
 
 @dataclass(eq=False)
 class Delivery:
-    """The last delivery of a record."""
+    """The latest delivery of a record."""
 
     member: MemberKey
     count: int
     event: int
     life: int
     lock_begins_ms: int
-    """The time at which the member acquired or last renewed the record."""
+    """The time in ms at which the member acquired or last renewed the record."""
 
 
 @dataclass(eq=False)
 class Book:
-    """The records of one share partition."""
+    """The ledger's facts about the records of one share partition."""
 
     key: SharePartitionKey
     share: object = None
-    """The broker's object; another object has loaded the stored state."""
+    """The broker's `SharePartition` object. If the broker has replaced this object, the new object
+    has loaded the stored state."""
     life: int = 0
     deliveries: dict[int, Delivery] = field(default_factory=dict)
     highest: Counter[int] = field(default_factory=Counter)
-    """The highest delivery count of each record."""
+    """The highest seen delivery count of each record, by offset."""
     stored: Counter[int] = field(default_factory=Counter)
-    """The delivery count of each record that is certainly stored: its end was acknowledged."""
+    """By offset: the highest delivery count that the broker has certainly stored, because it
+    acknowledged the end of this delivery."""
     final: dict[int, int] = field(default_factory=dict)
-    """The acknowledge type of each record whose final acknowledgement was answered."""
+    """The type of each final acknowledgement that got a response, by offset."""
     acks: dict[int, list[tuple[Asked, int]]] = field(default_factory=lambda: defaultdict(list))
-    """The acknowledgements of each record by a member that had it: request and type."""
+    """All acknowledgements of each record by a member that had acquired it, as pairs of request and
+    type, by offset."""
 
     def ended(self, offset: int, limits: Limits) -> bool:
-        """Returns True if the record may be final."""
+        """Returns True if the record at ``offset`` may be in a final state."""
         if self.highest[offset] >= limits.delivery_count:
             return True
         return any(
@@ -117,7 +124,7 @@ class Book:
 
 
 class ShareLedger:
-    """The deliveries of all share groups of a world."""
+    """The deliveries of all share groups of a simulation."""
 
     def __init__(
         self,
@@ -125,22 +132,23 @@ class ShareLedger:
         happened: Counter[str],
         log_start: Callable[[SharePartitionKey], int] = lambda _: 0,
     ) -> None:
-        """``log_start`` returns the log start offset of a partition."""
+        """``log_start`` returns the log start offset of the topic partition of a share
+        partition."""
         self.limits = limits
         self._log_start = log_start
         self.now_ns = 0
-        """The time of the world; the world sets it before each report."""
+        """The virtual time in ns. The simulation sets it before each report to the ledger."""
         self.books: dict[SharePartitionKey, Book] = {}
         self.happened = happened
         self._event = 0
         self._asked: dict[MemberKey, list[Asked]] = defaultdict(list)
-        """The requests that may end all deliveries of a member."""
+        """Requests that may end all deliveries of a member, by member."""
         self._unheard: dict[MemberKey, list[tuple[SharePartitionKey, int, int, int]]] = defaultdict(
             list
         )
-        """The acquired ranges that no response has had."""
+        """Acquired ranges that the broker has not yet sent in a response, by member."""
         self._beats_ns: dict[MemberKey, int] = {}
-        """When the last answered heartbeat of each member was sent."""
+        """The send time in ns of the last answered heartbeat of each member."""
 
     def next_event(self) -> int:
         self._event += 1
@@ -149,7 +157,7 @@ class ShareLedger:
     # -- requests and responses
 
     def sends(self, request: WireRequest) -> Asked:
-        """Notes a request of a member, or a copy of it."""
+        """Notes that a request of a member, or a copy of such a request, is sent."""
         value = request.value
         member = value["group_id"], value["member_id"]
         asked = Asked(member, self.next_event(), self.now_ns)
@@ -169,14 +177,14 @@ class ShareLedger:
         return asked
 
     def disconnects(self, member: MemberKey) -> Asked:
-        """Notes that a connection of a member closes; the caller sets ``answered`` when the broker
+        """Notes that a connection of a member closes. The caller sets ``answered`` when the broker
         has noticed it."""
         asked = Asked(member, self.next_event(), self.now_ns, closes=True)
         self._asked[member].append(asked)
         return asked
 
     def answers(self, request: WireRequest, asked: Asked, answer: dict[str, Any]) -> None:
-        """Notes and checks a response that the broker sends."""
+        """Checks and notes a response when the broker sends it."""
         asked.answered = self.next_event()
         code = answer["error_code"]
         if request.name == "ShareGroupHeartbeat":
@@ -247,7 +255,7 @@ class ShareLedger:
         ranges: Sequence[tuple[int, int, int]],
         now_ms: int,
     ) -> None:
-        """Notes and checks that a member acquires records."""
+        """Checks and notes that a member acquires records."""
         book = self.books.setdefault(key, Book(key))
         if book.share is not share:
             book.share = share
@@ -280,7 +288,8 @@ class ShareLedger:
         book.highest[offset] = max(book.highest[offset], count)
 
     def _end_of(self, book: Book, offset: int, before: Delivery, now_ms: int) -> str:
-        """Returns the cause that may have ended a delivery, or an empty string."""
+        """Returns a cause that may have ended the delivery ``before``, or an empty string if no
+        cause is known."""
         if now_ms >= before.lock_begins_ms + self.limits.lock_ms:
             return "lock"
         for asked, type_ in book.acks[offset]:
@@ -302,7 +311,6 @@ class ShareLedger:
     def renewed(
         self, share: object, key: SharePartitionKey, member_id: str, offsets: Sequence[int], ms: int
     ) -> None:
-        """Notes that the broker has renewed the locks of a member's records."""
         book = self.books.get(key)
         if book is None or book.share is not share:
             return
@@ -314,7 +322,7 @@ class ShareLedger:
 
 
 def _acknowledged(value: dict[str, Any]) -> Iterator[tuple[SharePartitionKey, int, int]]:
-    """Yields share partition, offset and type of each acknowledgement of a request."""
+    """Yields share partition, offset and type of each acknowledgement in a request."""
     for topic in value["topics"]:
         for partition in topic["partitions"]:
             key = SharePartitionKey(

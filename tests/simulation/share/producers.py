@@ -20,7 +20,7 @@ TRANSACTION_TIMEOUT_MS = 8_000
 
 
 class Producer(Client):
-    """Produces batches without transactions; does not repeat them."""
+    """Produces batches without transactions, and never retries a batch."""
 
     def __init__(
         self, world: ShareWorld, name: str, host: str, chance: Random, places: list[tuple[str, int]]
@@ -48,7 +48,8 @@ class Producer(Client):
         transactional_id: str | None = None,
         sequence: tuple[int, int, int] = (-1, -1, -1),
     ) -> None:
-        """Produces ``count`` records; ``sequence`` has producer id, epoch and base sequence."""
+        """Produces ``count`` records. ``sequence`` consists of producer id, epoch and base
+        sequence."""
         self._made += count
         values = [b"%b %d" % (self.name.encode(), self._made - i) for i in range(count)]
         batch = encode_batch(
@@ -73,8 +74,10 @@ class Producer(Client):
 
 
 class TransactionalProducer(Producer):
-    """Makes one transaction after another, which it commits or aborts. After each error, it begins
-    again with a new epoch, which aborts an open transaction."""
+    """Makes transactions one after another, and commits or aborts each.
+
+    After an error it starts again with a new epoch, which aborts its open transaction.
+    """
 
     def __init__(
         self, world: ShareWorld, name: str, host: str, chance: Random, places: list[tuple[str, int]]

@@ -1,7 +1,8 @@
-"""Faults planted into the delivery of share groups, which simulated worlds must detect.
+"""Tests of the checkers: each fault that is planted into the delivery of share groups must be
+detected by the simulation.
 
-A plant replaces correct code by faulty code with `monkeypatch`, and is named after its fault. A
-fault that `MOST_SEEDS` worlds do not reveal has no checker.
+A function named after the fault replaces correct code with `monkeypatch`. If `MOST_SEEDS`
+simulations do not detect a fault, the test fails.
 """
 
 from __future__ import annotations
@@ -149,7 +150,8 @@ def records_of_all_members_are_released(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_do_not_lock_the_share_partition(patch: pytest.MonkeyPatch) -> None:
-    """Two requests read the same records, and the second one gets the records of the first."""
+    """Plants a fault: two concurrent requests read the same records, and the second request gets
+    the records that the first one has acquired."""
     real = SharePartition.acquire
 
     def acquire(self: SharePartition, member_id: str, fetched: Any, *more: Any) -> Any:
@@ -219,7 +221,7 @@ PLANTS = [
 ]
 
 FOUND_SOON = {last_delivery_does_not_archive, aborted_records_are_delivered, locks_end_at_once}
-"""Faults that are detected in a second; the campaign covers the others."""
+"""Planted faults that are detected in a second. The campaign covers the other faults."""
 
 
 @pytest.mark.proves("share 16")

@@ -1,7 +1,8 @@
-"""Share groups deliver each record until it is final, under all failures, in simulated worlds.
+"""Tests that share groups deliver each record until it is in a final state, under all kinds of
+faults.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. `make
-test` has two fixed seeds, the campaign more fixed ones and new ones.
+test` runs two fixed seeds. The campaign runs more fixed seeds and new seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SOAK_SECONDS = 300
 
 @pytest.mark.proves("share 16")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_records_are_delivered_until_final_in_a_simulated_world(
+def test_share_groups_deliver_records_until_final_in_a_simulated_world(
     seed: int, record_property: Record
 ) -> None:
     assert run(ShareWorld(seed), SECONDS, record_property).happened["final record"] > 50
@@ -34,7 +35,7 @@ def test_records_are_delivered_until_final_in_a_simulated_world(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
-def test_records_are_delivered_until_final_for_a_fresh_seed(
+def test_share_groups_deliver_records_until_final_with_a_new_seed(
     number: int, record_property: Record
 ) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
@@ -44,7 +45,9 @@ def test_records_are_delivered_until_final_for_a_fresh_seed(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_all_faults_and_ends_of_deliveries_occur_in_share_worlds(record_property: Record) -> None:
+def test_all_faults_and_ends_of_deliveries_occur_in_simulations_of_share_groups(
+    record_property: Record,
+) -> None:
     rare = {
         "delivered again: lock", "delivered again: released", "delivered again: session",
         "delivered again: member removed", "delivered again after a load", "lock renewed",
@@ -63,13 +66,13 @@ def test_all_faults_and_ends_of_deliveries_occur_in_share_worlds(record_property
 
 
 @pytest.mark.campaign
-def test_same_seed_gives_the_same_share_world() -> None:
+def test_same_seed_gives_the_same_simulation_of_share_groups() -> None:
     assert fingerprint(ShareWorld(5), 20) == fingerprint(ShareWorld(5), 20)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(30_000, 30_000 + SOAK_SEEDS))
-def test_records_are_delivered_until_final_for_a_long_time(
+def test_share_groups_deliver_records_until_final_for_a_long_time(
     seed: int, record_property: Record
 ) -> None:
     assert run(ShareWorld(seed), SOAK_SECONDS, record_property).happened["final record"]

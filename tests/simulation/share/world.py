@@ -1,8 +1,8 @@
-"""A whole broker whose share groups deliver records, in a simulated world with all failures.
+"""A simulation of a whole broker whose share groups deliver records, with all kinds of faults.
 
-Members of three groups share four topics. Records are produced with and without transactions, and
-deleted by retention, DeleteRecords and the deletion of a topic. `ledger.py` checks each delivery;
-at the end, each record must be final for a reason that the ledger knows.
+Members of three groups share four topics. Records are produced with and without transactions.
+Retention, DeleteRecords and the deletion of a topic remove records. `ledger.py` checks each
+delivery. At the end, each record must be in a final state for a reason that the ledger knows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
 
 REST_S = 150
-"""The longest time in seconds, without failures, until all records are final."""
+"""The maximum time in seconds without faults until all records are in a final state."""
 DOUBLED_CHANCE = 0.03
 _WITH_PIECES: tuple[Any, ...] = (
     acknowledgement,
@@ -49,18 +49,18 @@ _WITH_PIECES: tuple[Any, ...] = (
     share_partition,
     share_acknowledgements,
 )
-"""The modules that use `PIECE`."""
+"""Modules that use `PIECE`, the size of one piece of a long operation."""
 
 
 class ShareWorld(LivingWorld):
-    """The broker and its share groups, from one seed."""
+    """The simulated broker and its share groups, as the seed determines them."""
 
     def __init__(self, seed: int, members: int = 3) -> None:
         super().__init__(seed)
         chance = self.chance
         self.flushes = chance.random() < 0.5
-        """True if each record is flushed before it is acknowledged; only then may the power fail.
-        """
+        """True if each record is fsynced before its acknowledgement. Only then may the machine lose
+        power."""
         limits = Limits(
             lock_ms=chance.choice((1_500, 4_000)),
             delivery_count=chance.choice((2, 5, 5, 10)),
@@ -77,12 +77,13 @@ class ShareWorld(LivingWorld):
             if name != "wall clock jumps" and (self.flushes or name != "power")
         }
         self.piece = chance.choice((2, 10, PIECE))
-        """The number of ranges that one piece of a long operation handles."""
+        """The maximum number of ranges in one piece of a long operation."""
         self.topics_made = False
         self.values: dict[tuple[bytes, int], dict[int, bytes]] = {}
-        """The values of all delivered records, by topic id, index and offset."""
+        """Values of all delivered records, by topic id, partition index and offset."""
         self._closing: list[tuple[Wire, Asked]] = []
-        """The connections that the broker has not yet closed, and the members that they concern."""
+        """Closed connections that the broker has not yet noticed, with the members that used
+        them."""
         self.ghost = Ghost(self, "ghost", "10.4.0.1", self._fork())
         self.populate([*self._consumers(members), *self._others(), self.ghost])
 
@@ -139,23 +140,27 @@ class ShareWorld(LivingWorld):
     # -- reports of clients
 
     def ledger_now(self) -> ShareLedger:
-        """Returns the ledger for a report of the current moment."""
+        """Sets the ledger's time to the current time, and returns the ledger."""
         self.ledger.now_ns = self.agenda.now_ns
         return self.ledger
 
     def may_be_doubled(self, request: WireRequest) -> None:
-        """Sometimes delivers a request twice, the second time late."""
+        """Sometimes delivers a request a second time, later."""
         if not self.calm and len(self.ghost.copies) < 5 and self.chance.random() < DOUBLED_CHANCE:
             self.ghost.copies.append(request)
 
     def closing(self, wire: Wire, member: MemberKey) -> None:
-        """Notes that a member's connection was closed; the broker may end its session until it has
-        noticed this. The broker does not notice that a client has vanished."""
+        """Notes that a connection of a member was closed. The broker ends the share session when it
+        notices this.
+
+        The broker does not notice that a client machine has vanished.
+        """
         if wire._sent_until_ns >= 0:
             self._closing.append((wire, self.ledger_now().disconnects(member)))
 
     def _log_start(self, key: SharePartitionKey) -> int:
-        """Returns the log start offset of a partition; a high number without a log."""
+        """Returns the log start offset of a partition, or a high number if the log does not
+        exist."""
         if self.process is not None:
             broker = self.process.broker
             topic = broker.registry.topic_by_id(key.topic_id)
@@ -165,7 +170,7 @@ class ShareWorld(LivingWorld):
         return 1 << 62
 
     def held_by_others(self, group_id: str, member_id: str, place: tuple[bytes, int]) -> list[int]:
-        """Returns offsets that other members of a group have acquired last."""
+        """Returns offsets that other members of the group have most recently acquired."""
         book = self.ledger.books.get(SharePartitionKey(group_id, *place))
         if book is None:
             return []
@@ -173,7 +178,8 @@ class ShareWorld(LivingWorld):
         return [offset for offset, each in newest if each.member[1] != member_id]
 
     def got(self, topic_id: bytes, index: int, offset: int, value: bytes) -> None:
-        """Notes the value of a delivered record, which never changes."""
+        """Notes the value of a delivered record, and asserts that it is the same as in earlier
+        deliveries."""
         values = self.values.setdefault((topic_id, index), {})
         known = values.setdefault(offset, value)
         assert known == value, f"{offset} of {topic_id.hex()}-{index}: {known!r}, then {value!r}"
@@ -182,7 +188,7 @@ class ShareWorld(LivingWorld):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Reports each acquisition and each renewal to the ledger."""
+        """Reports each acquisition and each renewal to the `ShareLedger` while the block runs."""
         acquire, acknowledge = SharePartition.acquire, SharePartition.acknowledge
 
         def acquiring(
@@ -253,7 +259,8 @@ class ShareWorld(LivingWorld):
     # -- rest
 
     def rest(self) -> None:
-        """Ends all failures and checks that soon each record is final, and each for a reason."""
+        """Ends all faults. Asserts that within a bounded time each record is in a final state, for
+        a known reason."""
         self.calm_down()
         unrest = ["nothing was tried"]
         for _ in range(REST_S // 5):
@@ -269,7 +276,8 @@ class ShareWorld(LivingWorld):
             self._check_place(topic, index)
 
     def _check_sessions(self, process: Process) -> None:
-        """Checks that each share session has a member that may close it, and no release is left."""
+        """Asserts that each share session has an open connection, whose end will close the session,
+        and that no release is pending."""
         broker = process.broker
         for session in broker.share_sessions._sessions.values():
             connection = session.connection
@@ -308,7 +316,8 @@ class ShareWorld(LivingWorld):
                     )
 
     def _check_place(self, topic: str, index: int) -> None:
-        """Checks that each record in a log is final for a reason, and was delivered as it is."""
+        """Asserts that each record in a log is in a final state for a known reason, and was
+        delivered with its value in the log."""
         assert self.process is not None
         partition = self.process.broker.logs.get(topic, index)
         assert partition is not None

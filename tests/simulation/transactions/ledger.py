@@ -1,8 +1,9 @@
-"""The transactions of clients, and what the clients know about the outcomes.
+"""The transactions of simulated clients, and the outcomes that the clients know.
 
 A `Deed` is one transaction as its producer intends it: its records by partition, in order, and the
-offsets of its group. read_committed consumers must see all of it or nothing: all if its commit was
-acknowledged, nothing if no commit was requested, and either if the response was lost.
+committed offsets of its group. A read_committed consumer must see the whole transaction if the
+commit was acknowledged, and nothing of it if no commit was requested. If the response to the commit
+was lost, the consumer must see the whole transaction or nothing.
 """
 
 from __future__ import annotations
@@ -15,87 +16,94 @@ Place = tuple[str, int]
 
 
 class Outcome(Enum):
-    """The outcome of a deed, as its client knows it."""
+    """The outcome of a transaction according to its client."""
 
     OPEN = "open"
-    """The client is still sending the requests of the deed."""
+    """The client still sends requests of the transaction."""
     COMMITTED = "committed"
-    """The commit was acknowledged."""
+    """The client received a successful response to the commit."""
     ABORTED = "aborted"
-    """No commit was requested, and no commit will be requested."""
+    """The client has not requested a commit and will not request one."""
     UNKNOWN = "unknown"
-    """The commit was requested and not answered: either outcome is possible."""
+    """The client requested a commit and received no response. The transaction is committed or
+    aborted."""
 
 
 @dataclass(eq=False)
 class Deed:
-    """One transaction of one producer."""
+    """One transaction as its producer intends it."""
 
     producer: str
     number: int
-    """The number of the deed, which increases with each deed of the producer."""
+    """The sequence number of the transaction, which increases with each transaction of the
+    producer."""
     rules: int
     parts: dict[Place, list[bytes]] = field(default_factory=dict)
     offsets: dict[int, int] = field(default_factory=dict)
-    """The offsets that the deed commits for the producer's group, by partition of the source
-    topic."""
+    """The offsets that the transaction commits for the producer's group, by partition of the topic
+    that the group reads."""
     outcome: Outcome = Outcome.OPEN
     commit_asked: bool = False
     producer_ids: set[tuple[int, int]] = field(default_factory=set)
-    """The producer ids and epochs of the deed's requests."""
+    """Producer id and epoch of each request of the transaction."""
 
     def value(self, index: int) -> bytes:
-        """Returns the value of the deed's record ``index``, which is unique in the world."""
+        """Returns the value of record ``index`` of the transaction. The value is unique in the
+        simulation."""
         return b"%b/%d/%d" % (self.producer.encode(), self.number, index)
 
     @property
     def metadata(self) -> str:
-        """Returns the metadata of the deed's committed offsets."""
+        """Returns the metadata with which the transaction commits offsets. The metadata identifies
+        the transaction."""
         return f"{self.producer}/{self.number}"
 
     def given_up(self) -> None:
-        """Notes that the client abandons the deed."""
+        """Notes that the client has abandoned the transaction. The outcome is then known or
+        UNKNOWN."""
         if self.outcome is Outcome.OPEN:
             self.outcome = Outcome.UNKNOWN if self.commit_asked else Outcome.ABORTED
 
 
 class Ledger:
-    """All deeds of a world, by the name that their records contain."""
+    """All transactions of the producers of a simulation, by the name in their record values."""
 
     def __init__(self) -> None:
         self.deeds: dict[str, Deed] = {}
         self.strays: dict[tuple[int, int], int] = {}
-        """The earliest deed of each producer id and epoch whose request may arrive late."""
+        """By producer id and epoch: the number of the earliest transaction that has a request which
+        may arrive late."""
         self.fences: dict[tuple[int, int], dict[Place, int]] = {}
-        """The log end offsets when a client received a producer id and epoch: after these offsets,
-        no record may have the same id and an older epoch."""
+        """The log end offsets when a client received a producer id and epoch. After these offsets,
+        no record may have this producer id with a lower epoch."""
 
     def begin(self, deed: Deed) -> Deed:
         self.deeds[deed.metadata] = deed
         return deed
 
     def fence(self, producer_id: int, epoch: int, ends: dict[Place, int]) -> None:
-        """Notes that a response contains this producer id and epoch."""
+        """Notes the log end offsets ``ends`` at the time when a client receives a producer id and
+        epoch."""
         self.fences.setdefault((producer_id, epoch), ends)
 
     def of_value(self, value: bytes) -> Deed:
-        """Returns the deed of a record."""
+        """Returns the transaction that wrote a record with ``value``."""
         producer, number, _ = value.decode().rsplit("/", 2)
         return self.deeds[f"{producer}/{number}"]
 
     def stray(self, deed: Deed, producer_id: int, epoch: int) -> None:
-        """Notes that a request of a deed may be delivered a second time, late."""
+        """Notes that a request of the transaction ``deed`` may be delivered again later."""
         key = producer_id, epoch
         self.strays[key] = min(deed.number, self.strays.get(key, deed.number))
 
     def excused(self, deed: Deed) -> bool:
-        """Returns True if a delayed request may have split a deed of a correct client.
+        """Returns True if a late request may have split the transaction ``deed`` although its
+        client was correct.
 
-        With transaction.version 1 a transaction has no epoch of its own: a request of an earlier
-        transaction that arrives during the next transaction counts as part of the next transaction.
-        KIP-890 closes this gap with version 2. A delayed EndTxn ends the next transaction too
-        early, and a delayed TxnOffsetCommit adds old offsets to it. Deeds of version 2 are never
-        excused.
+        With transaction.version 1, all transactions of a producer have the same epoch. A request
+        that arrives during the next transaction becomes part of the next transaction: a late EndTxn
+        ends it too early, and a late TxnOffsetCommit adds old offsets to it. Version 2 (KIP-890)
+        prevents this, so its transactions are never excused.
         """
         return deed.rules == 1 and any(
             self.strays.get(key, deed.number) < deed.number for key in deed.producer_ids

@@ -1,10 +1,12 @@
 """Transactional producers with transaction.version 1 or 2, and their crashes.
 
-A producer makes one transaction (`Deed`) after another: records to some partitions, offsets of its
-group, then EndTxn. It repeats unanswered requests with the same bytes and sequence numbers, as
-Kafka's clients do. Its commits may be sent again on its second connection, around the end of the
-transaction. Sometimes its process crashes: the next process fences it with InitProducerId, which
-aborts its open transaction. A `Zombie` is a process that was declared dead and continues.
+A producer makes transactions (`Deed`) one after another: it writes records to some partitions,
+commits offsets of its group, and sends EndTxn. As Kafka's clients do, it repeats an unanswered
+request with the same bytes and sequence numbers. A second connection may repeat its commits around
+the end of the transaction.
+
+Sometimes its process crashes. The next process fences it with InitProducerId, which aborts the open
+transaction. A `Zombie` is a process that was declared dead but continues.
 """
 
 from __future__ import annotations
@@ -49,27 +51,27 @@ if TYPE_CHECKING:
 
 
 class Market(Protocol):
-    """The parts of the world that a transactional client uses."""
+    """The interface through which a transactional client uses the simulation."""
 
     ledger: Ledger
 
     @property
     def wall_ms(self) -> int:
-        """Returns the time of the producers' clock in ms."""
+        """Returns the wall clock time of the producers in ms."""
 
     def ends(self) -> dict[Place, int]:
-        """Returns the current log end offsets."""
+        """Returns the current log end offset of each partition."""
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """Called when a producer sends a request; the world may deliver the request a second time,
-        late."""
+        """Called when a producer sends a request. The simulation may deliver the request a second
+        time, later."""
 
 
 SOURCE = "out"
 SOURCE_PARTITIONS = 3
 OUT: tuple[Place, ...] = (("out", 0), ("out", 1), ("out", 2), ("more", 0))
 TIMEOUT_S = 8
-"""The transaction timeout of each producer, in seconds."""
+"""The transaction timeout of all producers, in seconds."""
 _AGAIN = (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -88,7 +90,7 @@ _FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
 @dataclass
 class Step:
-    """One request of a deed, and the effect of its success."""
+    """One request of a transaction, with the state change that follows its success."""
 
     request: WireRequest
     done: Callable[[dict[str, Any]], None] = lambda _: None
@@ -96,7 +98,7 @@ class Step:
 
 @dataclass
 class Standing:
-    """The state of one producer process; a crash loses it."""
+    """The state of one producer process. A crash loses this state."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -104,13 +106,14 @@ class Standing:
     deed: Deed | None = None
     steps: list[Step] = field(default_factory=list)
     committed: WireRequest | None = None
-    """The deed's TxnOffsetCommit after it was answered; None before."""
+    """The TxnOffsetCommit request of the current transaction if it was answered, or else None."""
     unsure: bool = False
-    """True if the result of an abandoned request is unknown; then version 1 needs a new epoch."""
+    """True if the result of an abandoned request is unknown. With transaction.version 1, the
+    producer then needs a new epoch."""
 
 
 class TransactionalProducer(Client):
-    """A transactional producer of one transactional id."""
+    """A producer with one transactional id."""
 
     def __init__(
         self, world: LivingWorld, name: str, host: str, chance: Random, rules: int
@@ -124,7 +127,7 @@ class TransactionalProducer(Client):
         self.zombie: Zombie | None = None
         self.second: SecondConnection | None = None
         self.made = 0
-        """The number of deeds begun so far."""
+        """The number of transactions that the producer has started."""
 
     # -- the next request
 
@@ -162,11 +165,11 @@ class TransactionalProducer(Client):
 
     @property
     def has_done_enough(self) -> bool:
-        """Returns True if the producer starts no new deed."""
+        """Returns True if the producer must not start another transaction."""
         return self.calm
 
     def excused(self, deed: Deed) -> bool:
-        """Returns True if a deed may fail although its client was correct."""
+        """Returns True if the transaction ``deed`` may have failed with a correct client."""
         return self.market.ledger.excused(deed)
 
     @property
@@ -174,7 +177,8 @@ class TransactionalProducer(Client):
         return self.second is not None and self.second.is_busy
 
     def _commit_again(self, step: Step, times: int, *, quickly: bool) -> None:
-        """Repeats a deed's commit on another connection during the end of the transaction."""
+        """Repeats the TxnOffsetCommit of a transaction on the second connection, around the end of
+        the transaction."""
         state = self.state
         if self.second is not None and state.committed is not None and step is state.steps[-1]:
             self.second.repeat(state.committed, times, quickly=quickly)
@@ -193,7 +197,7 @@ class TransactionalProducer(Client):
         self.send(WireRequest("InitProducerId", version, value))
 
     def _die(self) -> None:
-        """Crashes the process, or declares it dead although it continues; then a new process
+        """Crashes the process, or declares it dead and lets it continue. Then a new process
         starts."""
         self.world.happened["producer died"] += 1
         before, self.state = self.state, Standing()
@@ -217,7 +221,7 @@ class TransactionalProducer(Client):
     # -- a deed
 
     def _begin(self) -> None:
-        """Plans the requests of the next deed, in order."""
+        """Plans the requests of the next transaction."""
         state, chance = self.state, self.chance
         self.made += 1
         deed = Deed(self.name, self.made, self.rules)
@@ -327,7 +331,7 @@ class TransactionalProducer(Client):
         return Step(WireRequest("EndTxn", version, value), ended)
 
     def _forget(self, state: Standing) -> None:
-        """Drops the finished deed from this state of the process."""
+        """Removes the finished transaction from the state of the process."""
         if state.deed is not None:
             state.deed.given_up()
             if state.deed.outcome is not Outcome.COMMITTED or self.chance.random() < 0.1:
@@ -356,7 +360,6 @@ class TransactionalProducer(Client):
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Processes a response and returns its error."""
         code = _worst(sent.request.name, answer)
         self.world.happened[f"{sent.request.name} {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"
@@ -381,7 +384,7 @@ class TransactionalProducer(Client):
         return code
 
     def failed(self, request: WireRequest, code: int) -> None:
-        """Abandons the deed after a permanent error."""
+        """Abandons the transaction after an error that the producer cannot retry."""
         state, deed = self.state, self.state.deed
         assert deed is not None
         if code == OUT_OF_ORDER_SEQUENCE_NUMBER and not self.excused(deed):
@@ -402,15 +405,15 @@ class TransactionalProducer(Client):
 
 
 class Zombie(TransactionalProducer):
-    """A process that was declared dead; it continues with its old state until it receives an
-    error."""
+    """A producer process that was declared dead. It continues with its old state until it receives
+    an error."""
 
     def __init__(self, of: TransactionalProducer, host: str, chance: Random) -> None:
         super().__init__(of.world, f"zombie of {of.name}", host, chance, of.rules)
         self.transactional_id, self.group_id = of.transactional_id, of.group_id
 
     def rise(self, state: Standing) -> None:
-        """Continues with the state of the process that was declared dead."""
+        """Continues with ``state``, the state of the process that was declared dead."""
         self.state = state
         self.world.happened["zombie"] += 1
         if not self.sent:
@@ -437,7 +440,8 @@ def _goes_on_with(state: Standing, producer_id: int, epoch: int) -> None:
 
 
 def _worst(name: str, answer: dict[str, Any]) -> int:
-    """Returns the error of a response; all partitions of the response must have the same error."""
+    """Returns the error code of a response. All partitions of the response must have the same
+    code."""
     codes: list[int]
     if name == "Produce":
         topics = answer["responses"]

@@ -1,4 +1,5 @@
-"""Consumers of committed records, which filter records as Kafka's clients do and store them."""
+"""Consumers with isolation level read_committed, which filter aborted records as Kafka's clients do
+and remember all records."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _ABORT = b"\0\0"
 
 
 class CommittedReader(Client):
-    """Reads one partition from its start with isolation.level=read_committed."""
+    """Reads one partition from its start with isolation level read_committed."""
 
     def __init__(
         self, world: LivingWorld, name: str, host: str, chance: Random, place: Place
@@ -38,7 +39,7 @@ class CommittedReader(Client):
         self.place = place
         self.position = 0
         self.seen: dict[int, bytes] = {}
-        """The records below ``position`` that were delivered to the application, by offset."""
+        """Records below ``position`` that the application has received, by offset."""
         self._again_from = 0
 
     def act(self) -> None:
@@ -69,14 +70,14 @@ class CommittedReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Returns True if the responding broker is the leader and knows that it is."""
+        """Returns True if the connected broker is certainly the current leader."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Reads the records of a response and returns its error."""
+        """Reads the records of a Fetch response, and returns its error code."""
         topics = answer["responses"]
         fetched = topics[0]["partitions"][0] if topics else {"error_code": UNKNOWN_SERVER_ERROR}
         code = int(fetched["error_code"])
@@ -106,7 +107,8 @@ class CommittedReader(Client):
             self.position = max(self.position, header.last_offset + 1)
 
     def check(self, committed: dict[int, bytes]) -> None:
-        """Checks that the records read so far equal the committed records of the log."""
+        """Asserts that the received records equal the committed records of the log up to
+        ``position``."""
         below = {offset: value for offset, value in committed.items() if offset < self.position}
         if self.seen != below:
             odd = sorted(self.seen.items() ^ below.items())
@@ -116,8 +118,8 @@ class CommittedReader(Client):
 
 
 class OffsetsReader(Client):
-    """Fetches a group's offsets, with or without ``require_stable``, and checks that they never
-    decrease."""
+    """Fetches the offsets of a group, with or without ``require_stable``. Asserts that the offsets
+    never decrease."""
 
     def __init__(
         self,
@@ -132,7 +134,7 @@ class OffsetsReader(Client):
         self.told: dict[int, int] = {}
         """The last fetched offset of each partition."""
         self.unstable: set[int] = set()
-        """The partitions whose offset was unstable in the last response."""
+        """Partitions for which the last response had the error UNSTABLE_OFFSET_COMMIT."""
 
     def act(self) -> None:
         value = {
@@ -144,14 +146,14 @@ class OffsetsReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Returns True if the responding broker is the coordinator and knows that it is."""
+        """Returns True if the connected broker is certainly the current coordinator."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         self.take(sent.answer_in(frame))
 
     def take(self, answer: dict[str, Any]) -> int:
-        """Compares a response with earlier responses and returns its error."""
+        """Checks a response against earlier responses, and returns its error code."""
         code = int(answer["error_code"])
         if code == NONE:
             self.unstable.clear()
@@ -181,14 +183,13 @@ def _aborted(fetched: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Ghost(Client):
-    """Sends copies of other clients' requests later on its own connection."""
+    """Sends copies of other clients' requests later, on its own connection."""
 
     def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
         self.copies: list[WireRequest] = []
 
     def haunt(self, request: WireRequest) -> None:
-        """Sends a copy of ``request`` later."""
         if len(self.copies) < 5:
             self.copies.append(request)
 

@@ -1,8 +1,8 @@
-"""A producer's second connection, which repeats commits during the end of the transaction.
+"""The second connection of a producer, which repeats commits around the end of the transaction.
 
-A client that retries sends such requests, and so does a client whose commit is in flight when the
-transaction times out. The broker may count such a commit as part of its transaction or reject it,
-but must never count it as part of the next transaction.
+A client sends such requests when it retries, or when its commit is in flight while the transaction
+times out. The broker may add such a commit to its own transaction or reject it, but must never add
+it to the next transaction.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 _US = MS // 1000
 _QUICK_NS = (0, 2 * _US, 10 * _US, 50 * _US)
-"""The pauses in ns around an EndTxn, whose turns take microseconds."""
+"""Possible pauses in ns between repetitions around an EndTxn, which the broker handles within
+microseconds."""
 _SLOW_NS = (1 * MS, 20 * MS, 300 * MS)
-"""The pauses in ns around a transaction timeout, which is seconds later."""
+"""Possible pauses in ns between repetitions around a transaction timeout, which occurs seconds
+later."""
 
 
 class SecondConnection(Client):
@@ -40,18 +42,18 @@ class SecondConnection(Client):
 
     @property
     def is_busy(self) -> bool:
-        """Returns True if a commit of this connection may still arrive."""
+        """Returns True if a commit on this connection may still arrive at the broker."""
         return bool(self._left or self.sent)
 
     def repeat(self, request: WireRequest, times: int, *, quickly: bool) -> None:
-        """Sends ``request`` ``times`` times, starting now."""
+        """Sends ``request`` ``times`` times, the first time at once."""
         self._pauses_ns = _QUICK_NS if quickly else _SLOW_NS
         self._request, self._left = request, times
         if not self.sent:
             self.think_after(self.chance.choice(self._pauses_ns))
 
     def dies(self) -> None:
-        """Closes the connection, because the process crashes."""
+        """Closes the connection, because the process of the producer has crashed."""
         if self.is_busy:
             self.drop_connection()
             self.think_after(1 * S)
@@ -72,7 +74,6 @@ class SecondConnection(Client):
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Processes a response and returns its error."""
         code = _error_of(answer["topics"])
         self.world.happened[f"commit beside the end {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"

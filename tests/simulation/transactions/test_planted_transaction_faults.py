@@ -1,7 +1,8 @@
-"""Faults planted into the broker's transactions, which simulated worlds must detect.
+"""Tests of the checkers: each fault that is planted into the broker's transactions must be detected
+by the simulation.
 
-A plant replaces correct code by faulty code with `monkeypatch`, and is named after its fault. A
-fault that `MOST_SEEDS` worlds do not reveal has no checker.
+A function named after the fault replaces correct code with `monkeypatch`. If `MOST_SEEDS`
+simulations do not detect a fault, the test fails.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ FOUND_SOON = set(PLANTS) - {
     the_image_loses_what_is_pending,
     a_later_coordinator_is_believed,
 }
-"""Faults that are detected in a second; the campaign covers the others."""
+"""Planted faults that are detected in a second. The campaign covers the other faults."""
 
 
 @pytest.mark.planted("simulated transactions")

@@ -1,7 +1,7 @@
-"""Transactions are atomic under all failures in simulated worlds with a whole broker.
+"""Tests that transactions are atomic in a simulation of a whole broker, under all kinds of faults.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. `make
-test` has four fixed seeds and three new ones, the campaign the others.
+test` runs four fixed seeds and three new seeds. The campaign runs more seeds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def test_transactions_are_atomic_in_a_simulated_world(seed: int, record_property
 
 
 @pytest.mark.parametrize("number", sampled(range(FRESH_SEEDS), range(3)))
-def test_transactions_are_atomic_for_a_fresh_seed(number: int, record_property: Record) -> None:
+def test_transactions_are_atomic_in_a_simulation_with_a_new_seed(
+    number: int, record_property: Record
+) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(TransactionWorld(seed), SECONDS, record_property)
     # A log that failed at the start of the broker may reject all producers until the world ends.
@@ -38,10 +40,12 @@ def test_transactions_are_atomic_for_a_fresh_seed(number: int, record_property: 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_all_faults_and_outcomes_occur_in_simulated_worlds(record_property: Record) -> None:
-    """The worlds must contain each kind of fault, each crash position, and each outcome of a
-    transaction. A change of the broker gives the worlds of the same seeds other events, so the test
-    ends with the first world after which all have occurred."""
+def test_all_faults_and_outcomes_occur_in_simulations_of_transactions(
+    record_property: Record,
+) -> None:
+    """All kinds of faults, all crash positions and all outcomes of transactions must occur. A
+    change of the broker changes the events of each seed. The test therefore runs simulations until
+    all these events have occurred."""
     rare = {
         "TV1 committed", "TV1 aborted", "TV2 committed", "TV2 aborted", "zombie", "doubled",
         "producer died", "crash behind a state record", "crash behind a marker",
@@ -60,7 +64,7 @@ def test_all_faults_and_outcomes_occur_in_simulated_worlds(record_property: Reco
     assert not missing
 
 
-def test_same_seed_gives_the_same_transaction_world() -> None:
+def test_same_seed_gives_the_same_simulation_of_transactions() -> None:
     def fingerprint() -> str:
         world = TransactionWorld(7)
         world.run(40)
@@ -72,5 +76,7 @@ def test_same_seed_gives_the_same_transaction_world() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20_000, 20_000 + SOAK_SEEDS))
-def test_transactions_are_atomic_for_a_long_time(seed: int, record_property: Record) -> None:
+def test_transactions_are_atomic_in_a_simulation_for_a_long_time(
+    seed: int, record_property: Record
+) -> None:
     assert run(TransactionWorld(seed), SOAK_SECONDS, record_property).ledger.deeds

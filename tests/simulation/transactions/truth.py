@@ -1,7 +1,7 @@
-"""Transactions in the logs, read from their bytes without the broker's code.
+"""The transactions in the logs, decoded from their bytes without the broker's code.
 
-A transactional batch is committed by a later COMMIT marker of its producer, dropped by an ABORT
-marker, and open until then. In this module the offsets of groups are ordinary records.
+A transactional batch is committed if the next marker of its producer is COMMIT, dropped if it is
+ABORT, and open without a later marker. The offsets of groups are read as ordinary records.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ class LogTruth:
 
     place: Place
     committed: dict[int, bytes] = field(default_factory=dict)
-    """The values of committed records, by offset."""
+    """Values of committed records, by offset."""
     offsets: dict[int, Committed] = field(default_factory=dict)
-    """In the offsets topic: the effective commits, by the log offset of their record."""
+    """The committed group offsets in a partition of __consumer_offsets, by the log offset of their
+    record."""
     open: dict[int, list[tuple[int, Record]]] = field(default_factory=dict)
-    """The records whose transaction has no marker yet, by producer id."""
+    """Records whose transaction has no marker yet, by producer id."""
     writers: list[tuple[int, int, int]] = field(default_factory=list)
-    """The producer id, epoch and offset of each transactional data batch."""
+    """Producer id, epoch and base offset of each transactional batch with data."""
     end: int = 0
 
 
 @dataclass(frozen=True)
 class Committed:
-    """The committed offset in a record."""
+    """A committed offset that a record of __consumer_offsets contains."""
 
     group_id: str
     topic: str
@@ -52,7 +53,7 @@ class Committed:
 
 
 def read(files: SimulatedFiles, place: Place) -> LogTruth:
-    """Reads the transactions of one partition from its bytes."""
+    """Reads the transactions of one partition from the bytes of its log."""
     truth = LogTruth(place)
     for _, _, data in batches_of(files, *place, synced=False):
         for header, _ in iter_stored(data):
@@ -86,8 +87,8 @@ def _count(truth: LogTruth, offset: int, record: Record) -> None:
 
 
 def _commit_of(record: Record) -> Committed | None:
-    """Returns an OffsetCommitKey of version 1 with its value of version 3; None for another
-    record."""
+    """Decodes a record with an OffsetCommitKey of version 1 and a value of version 3. Returns None
+    for any other record."""
     key, value = record.key or b"", record.value
     if value is None or key[:2] != b"\0\1":
         return None
@@ -105,11 +106,8 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
-    """Checks that each deed is visible completely or not at all, once, and in the order of its
-    requests.
-
-    Unless the world is ``at_rest``, markers may still follow.
-    """
+    """Asserts that each transaction in the ledger is visible completely or not at all, once, and in
+    the order of its requests. If the simulation is not ``at_rest``, a marker may still follow."""
     seen: dict[Deed, Seen] = {deed: Seen() for deed in ledger.deeds.values()}
     for truth in truths:
         latest: dict[str, int] = {}
@@ -134,7 +132,7 @@ def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
 
 @dataclass
 class Seen:
-    """The effective and the open records of a deed that are found in the logs."""
+    """The effective and the open records of one transaction in the logs."""
 
     parts: dict[Place, list[bytes]] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
@@ -142,7 +140,8 @@ class Seen:
     pending_moved: dict[int, int] = field(default_factory=dict)
 
     def is_whole(self, deed: Deed, at_rest: bool) -> bool:
-        """Returns True if all of the deed is effective or can still become effective."""
+        """Returns True if all records of the transaction ``deed`` are effective, or can still
+        become effective."""
         if at_rest:
             return self.parts == deed.parts and self.moved == deed.offsets
         parts = {**self.pending, **self.parts}
@@ -175,7 +174,8 @@ def _check_deed(deed: Deed, seen: Seen, at_rest: bool) -> None:
 
 
 def _check_fences(ledger: Ledger, truth: LogTruth) -> None:
-    """Checks that no record has an older epoch than an epoch that was issued before the record."""
+    """Asserts that no record has a lower epoch than an epoch that a client had received before the
+    append."""
     given: dict[int, list[tuple[int, int]]] = {}
     for (producer_id, epoch), ends in ledger.fences.items():
         given.setdefault(producer_id, []).append((epoch, ends.get(truth.place, 0)))

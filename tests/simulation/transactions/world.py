@@ -1,9 +1,9 @@
-"""A whole broker with transactional clients, in a simulated world with all kinds of failures.
+"""A simulation of a whole broker with transactional clients, with all kinds of faults.
 
 Producers with transaction.version 1 and 2 write transactions to several partitions and groups, each
-on two connections. Some requests arrive twice, and late. The process is killed by a power failure,
-or after any record of a transaction's state or any marker. `truth.py` compares the logs with the
-clients' ledger.
+producer on two connections. Some requests arrive twice. The process is killed at random, by a power
+failure, or right after a write of a transaction state record or a marker. `truth.py` compares the
+logs with the ledger of the clients.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from tests.simulation.whole.virtual_time import WALL_S
 SWEEP_S = 2
 STATE_PARTITIONS = OFFSETS_PARTITIONS = 2
 OPEN_S = TIMEOUT_S + 2 * SWEEP_S
-"""The longest time in seconds that a transaction of an inactive client is open while the broker
-serves."""
+"""The maximum time in seconds for which a transaction of an inactive client stays open while the
+broker serves."""
 LOOKS_S = 1
 FOREIGN_CHANCE = 0.05
-"""The probability, at each check, that a partition remembers markers of a former coordinator."""
+"""The probability, at each check, that a partition remembers markers of another coordinator."""
 SNAPSHOT_BYTES = 3_000
-"""The number of bytes of the log that a start may read; beyond it, a snapshot of groups is due."""
+"""The number of log bytes that a start may replay. When the log has more bytes, a snapshot of
+groups is due."""
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
 _CONTROL = 0x20
 _ATTRIBUTES_AT = 22
@@ -52,7 +53,7 @@ _HEADER_BYTES = 61
 
 
 class TransactionWorld(LivingWorld):
-    """The broker and its transactional clients, from one seed."""
+    """The simulated broker and its transactional clients, as the seed determines them."""
 
     def __init__(self, seed: int, producers: int = 4, *, doubled: bool = True) -> None:
         super().__init__(seed)
@@ -60,10 +61,10 @@ class TransactionWorld(LivingWorld):
         self.ledger = Ledger()
         self.doubled = doubled
         self.flushes = chance.random() < 0.5
-        """True if each record is flushed before it is acknowledged; only then may the power fail.
-        """
+        """True if each record is fsynced before its acknowledgement. Only then may the machine lose
+        power."""
         self.crash_chance = chance.choice((0.0, 0.01, 0.05))
-        """The probability of a kill after a record of a transaction's state or a marker."""
+        """The probability of a kill after each write of a transaction state record or a marker."""
         self.settings = {
             "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
             "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
@@ -86,14 +87,15 @@ class TransactionWorld(LivingWorld):
         self.files.on_written = self._file_written
         self.topics_made = False
         self._served_s: dict[tuple[Place, int, int], float] = {}
-        """The seconds that the broker has served since it first saw each open transaction.
+        """For each open transaction, the seconds for which the broker has served since it first saw
+        the transaction.
 
-        Time before a process's first sweep does not count: a broker that repeatedly crashes before
-        its first sweep aborts no transaction.
+        The time before the first sweep of a process does not count, because a broker that crashes
+        before its first sweep aborts no transaction.
         """
         self._looked_at: Process | None = None
         self._life_s = 0
-        """The duration of the current process in seconds."""
+        """The age of the current process in seconds."""
         self.producers = [self._producer(number) for number in range(producers)]
         zombies = [producer.zombie for producer in self.producers if producer.zombie is not None]
         seconds = [producer.second for producer in self.producers if producer.second is not None]
@@ -135,7 +137,7 @@ class TransactionWorld(LivingWorld):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Makes snapshots due early, as if many more bytes had been written."""
+        """Makes snapshots due early in the block, as if the log were much larger."""
         before = snapshots.BYTES_DUE, snapshots.BYTES_DUE_AT_STOP
         snapshots.BYTES_DUE = snapshots.BYTES_DUE_AT_STOP = SNAPSHOT_BYTES
         try:
@@ -158,8 +160,7 @@ class TransactionWorld(LivingWorld):
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """Sometimes delivers a request twice, the second time late, as a switch or a proxy may
-        do."""
+        """Sometimes delivers a request a second time, later, as a proxy may do."""
         deed = producer.state.deed
         if self.doubled and deed is not None and self.chance.random() < 0.02:
             self.ledger.stray(deed, producer.state.producer_id, producer.state.epoch)
@@ -168,7 +169,7 @@ class TransactionWorld(LivingWorld):
     # -- failures
 
     def _file_written(self, path: str, data: Buffer) -> None:
-        """Called after each write; it may kill the process."""
+        """Called after each write to a file. May kill the process."""
         if not path.endswith(".log") or self.calm:
             return
         if "__transaction_state" in path:
@@ -195,7 +196,7 @@ class TransactionWorld(LivingWorld):
     # -- checks
 
     def check(self, at_rest: bool = False) -> None:
-        """Compares the logs with the clients' ledger."""
+        """Compares the logs with the transactions that the clients know (`Ledger`)."""
         found = {place: truth.read(self.files, place) for place in OUT}
         offsets = [truth.read(self.files, place) for place in OFFSETS]
         truth.check(self.ledger, [*found.values(), *offsets], at_rest)
@@ -203,7 +204,7 @@ class TransactionWorld(LivingWorld):
             reader.check(found[reader.place].committed)
 
     def _look(self) -> None:
-        """Checks every second that no transaction is open for longer than its timeout plus two
+        """Asserts every second that no transaction is open for longer than its timeout plus two
         sweeps."""
         self.agenda.after(LOOKS_S * S, self._look)
         if not self.calm and self._foreign.random() < FOREIGN_CHANCE:
@@ -211,8 +212,8 @@ class TransactionWorld(LivingWorld):
         self.guarded(self._check_open)
 
     def _meet_foreign_coordinator(self) -> None:
-        """Makes a partition remember markers of a later coordinator, as after the restore of a
-        backup."""
+        """Makes a partition remember markers with a higher coordinator epoch, as after the restore
+        of a backup of the coordinator's log."""
         process = self.process
         if process is None or not process.serves:
             return
@@ -252,8 +253,8 @@ class TransactionWorld(LivingWorld):
                 )
 
     def rest(self) -> None:
-        """Ends all failures and new deeds, and checks that soon no transaction is open and all
-        records are read."""
+        """Ends all faults and starts no new transactions. Asserts that within a bounded time no
+        transaction is open, and that all records are read."""
         self.calm_down()
         self.run(5)
         self.run(OPEN_S + 10)
@@ -277,7 +278,8 @@ class TransactionWorld(LivingWorld):
         self._check_offsets()
 
     def _check_offsets(self) -> None:
-        """Checks that a group's fetched offsets are those of the last committed deed."""
+        """Asserts that the fetched offsets of each group are those of its last committed
+        transaction."""
         assert self.process is not None
         latest: dict[tuple[str, int], int] = {}
         for place in OFFSETS:
@@ -304,7 +306,7 @@ class TransactionWorld(LivingWorld):
 
 
 class Maker(Client):
-    """Creates the topics, and makes the broker create the internal topics."""
+    """Creates the topics. Also makes the broker create its internal topics."""
 
     def act(self) -> None:
         value: dict[str, Any]

@@ -1,7 +1,5 @@
-"""Hostile and careless clients: invalid bytes and endless requests.
-
-The broker must serve other clients as if these clients did not exist.
-"""
+"""Hostile and careless clients, which send invalid bytes or too many requests. The broker must
+serve all other clients as if these clients did not exist."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Client, Sent, WireRequest
 
 REQUESTS_AT_ONCE = 60
-"""The number of requests in flight; their responses exceed the buffers of the kernel and of the
-broker's transport."""
+"""Number of requests in flight. Their responses do not fit into the kernel's buffers and the
+broker's transport buffer."""
 _TOPIC = 2
 
 
 class Hostile(Client):
-    """Sends bytes that are not a request or only look like a request."""
+    """Sends invalid bytes, some of which resemble a request."""
 
     def act(self) -> None:
         assert self.wire is not None
@@ -50,13 +48,12 @@ class Hostile(Client):
             )
         )
 
-    def leaves(self, sent: Sent, frame: bytes) -> None:
-        """Does nothing, because the responses are not checked."""
+    def leaves(self, sent: Sent, frame: bytes) -> None: ...
 
 
 class Glutton(Client):
-    """Sends many requests at once and reads no responses for some time; then all responses must
-    arrive."""
+    """Sends many requests at once and does not read for some time. Afterwards it must receive all
+    responses."""
 
     def act(self) -> None:
         assert self.wire is not None

@@ -1,7 +1,7 @@
-"""Conversions of the core's calls into requests, and of responses into the core's replies.
+"""Converts calls of the core into requests, and responses into replies of the core.
 
-Simulated clients of the core and of the whole broker use calls and replies. The reference codec
-encodes them here, in any version that can express the call.
+The same simulated clients run against the core and against a whole broker. The reference codec
+encodes their calls in any version that can express the call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.simulation.whole.client import WireRequest
 
 
 def request_of(call: Call, chance: Random) -> WireRequest:
-    """Returns a request for ``call``, in one of the versions that can express it."""
+    """Returns a request for ``call`` in a random version that can express the call."""
     match call:
         case JoinGroup():
             return _join(call, chance)
@@ -191,7 +191,7 @@ def _fetch(call: OffsetFetch, chance: Random) -> WireRequest:
 
 
 def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
-    """Returns the reply in a response to ``call``."""
+    """Converts the response to ``call`` into a reply of the core."""
     match call:
         case JoinGroup():
             members = [JoinedMember(**member) for member in value["members"]]
@@ -254,16 +254,16 @@ def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
 
 
 def _committed(value: dict[str, Any]) -> CommitReply:
-    """Returns one code if all partitions have the same code, because an error of the whole commit
-    is encoded like that."""
+    """Converts an OffsetCommit response. If all partitions have the same code, the reply has this
+    one code, because an error of the whole commit is encoded in this way."""
     columns = [[p["error_code"] for p in topic["partitions"]] for topic in value["topics"]]
     codes = {code for column in columns for code in column}
     return CommitReply(codes.pop() if len(codes) == 1 else columns)
 
 
 def _fetched(value: dict[str, Any], version: int) -> FetchReply:
-    """Returns the fetched offsets. A response of version 1 has no group error: each partition has
-    the error instead."""
+    """Converts an OffsetFetch response. A response of version 1 has no error of the group, but an
+    error per partition."""
     topics = []
     for topic in value["topics"]:
         partitions = topic["partitions"]

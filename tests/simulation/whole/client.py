@@ -1,8 +1,8 @@
-"""The common part of all clients of the simulated world: a connection, and requests in order.
+"""The base class of all clients of a simulation: a connection with numbered requests.
 
 A client has one connection at a time and, unless it pipelines, one request at a time. It connects,
-numbers its requests, waits, gives up and reconnects. It also checks that each request is answered
-once, in order and in time.
+sends, waits, gives up and reconnects. It also checks that each request is answered once, in order
+and in time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
 
 PATIENCE_NS = 12 * S
-"""The longest time in ns that a request may take without failures, including a waiting Fetch."""
+"""The maximum response time in ns without faults, including the wait of a Fetch."""
 REBALANCE_PATIENCE_NS = 70 * S
-"""The longest time in ns that a request may take if it waits for other members: a rebalance and
-some additional time."""
+"""The maximum response time in ns of a request that waits for a rebalance."""
 CONNECTS_AGAIN_NS = (50 * MS, 500 * MS, 2 * S)
 CORRELATION = struct.Struct(">i")
 
 
 @dataclass(frozen=True)
 class WireRequest:
-    """A request: API name, version and message."""
+    """A request: the name of its API, its version and its fields."""
 
     name: str
     version: int
@@ -46,7 +45,7 @@ def _patience_ns(request: WireRequest) -> int:
 
 @dataclass
 class Sent:
-    """A request in flight; ``about`` is a note of the client about the request."""
+    """A request in flight. ``about`` is any information that the client needs for the response."""
 
     correlation_id: int
     request: WireRequest
@@ -54,14 +53,14 @@ class Sent:
     at_ns: int
 
     def answer_in(self, frame: bytes) -> dict[str, Any]:
-        """Returns the message of a response to this request."""
         api = BY_NAME[self.request.name]
         _, position = decode_response_header(api.key, self.request.version, frame)
         return api.decode_response(self.request.version, frame, position)
 
 
 class Client:
-    """One connection at a time; subclasses send requests (`act`) and process responses (`hear`)."""
+    """A client with one connection at a time. Subclasses send requests in `act` and process
+    responses in `hear`."""
 
     def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         self.world = world
@@ -70,11 +69,11 @@ class Client:
         self.chance = chance
         self.wire: Wire | None = None
         self.sent: deque[Sent] = deque()
-        """The requests in flight, the oldest first."""
+        """Requests in flight, oldest first."""
         self.calm = False
-        """True if the client is correct from now on."""
+        """True if the client must send only correct requests from now on."""
         self.may_be_closed = False
-        """True if the client's requests may make the broker close the connection."""
+        """True if a request of the client permits the broker to close the connection."""
         self.answered = 0
         self._correlation_id = 0
         self._thinks_at_ns = -1
@@ -82,7 +81,7 @@ class Client:
     # -- for subclasses
 
     def act(self) -> None:
-        """Sends a request or schedules the next action; called when no request is in flight."""
+        """Sends a request, or schedules the next action. Called when no request is in flight."""
         raise NotImplementedError
 
     def hear(self, sent: Sent, frame: bytes) -> None:
@@ -90,21 +89,21 @@ class Client:
         raise NotImplementedError
 
     def leaves(self, sent: Sent, frame: bytes) -> None:
-        """Checks a response when the broker passes it to a transport."""
+        """Checks a response at the time when the broker passes it to a transport."""
 
     def lost(self) -> None:
-        """Called when the connection is closed and its requests will not be answered."""
+        """Called when the connection is closed. The requests in flight will not be answered."""
 
     def power_fails(self) -> None:
-        """Called when a power failure may lose unflushed records of the offsets topic."""
+        """Called when a power failure may remove unflushed records of __consumer_offsets."""
 
     def think_after(self, ns: int) -> None:
-        """Calls `act` after ``ns``; a later call replaces the time."""
+        """Schedules `act` after ``ns``. A later call replaces this schedule."""
         self._thinks_at_ns = self.world.agenda.now_ns + ns
         self.world.agenda.at(self._thinks_at_ns, self._thinks, self._thinks_at_ns)
 
     def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
-        """Sends a request; the client gives up if the response is late."""
+        """Sends a request. The client abandons the request if no response arrives in time."""
         assert self.wire is not None
         self._correlation_id += 1
         sent = Sent(self._correlation_id, request, about, self.world.agenda.now_ns)
@@ -121,7 +120,6 @@ class Client:
         self.think_after(patience_ns)
 
     def drop_connection(self) -> None:
-        """Closes the connection and abandons its requests."""
         how = self.chance.choice(("closed", "reset", "vanished"))
         if self.wire is not None:
             self.world.happened[f"connection {how}"] += 1
@@ -132,7 +130,8 @@ class Client:
         self._forget_connection()
 
     def written(self, frame: bytes) -> None:
-        """Called when the broker passes a response to a transport, possibly an abandoned one."""
+        """Called when the broker passes a response to a transport, even if the client has abandoned
+        the request."""
         (correlation_id,) = CORRELATION.unpack_from(frame)
         for sent in self.sent:
             if sent.correlation_id == correlation_id:
@@ -165,7 +164,8 @@ class Client:
         return self.world.network.connect(self.world.port, self.host)
 
     def _gives_up(self) -> None:
-        """Abandons a late request; the lateness is a fault unless the client is impatient."""
+        """Abandons an unanswered request. If the maximum response time has passed, a fault must
+        excuse this."""
         sent = self.sent[0]
         if self.world.agenda.now_ns - sent.at_ns >= _patience_ns(sent.request):
             assert self.world.excused(sent.at_ns), f"{self.name} waits in vain for {sent}"
@@ -178,7 +178,6 @@ class Client:
         self.lost()
 
     def _lost(self) -> None:
-        """Called when the broker has closed the connection."""
         self._forget_connection()
         self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
 

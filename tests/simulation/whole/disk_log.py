@@ -1,8 +1,8 @@
-"""A partition's log on the simulated disk, read without the broker's code.
+"""Reads a partition's log on the simulated disk without the broker's code.
 
-A batch starts with its base offset and its length; the delta of its last offset is at byte 23.
-`LogOnDisk` follows the log end, in the files as processes see them and as of the last fsync, and
-reads only new bytes.
+A batch starts with its base offset and its length. The delta of its last offset is at byte 23.
+`LogOnDisk` tracks the log end in the written bytes and in the fsynced bytes, and reads only new
+bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ _HEADER_BYTES = 61
 
 
 def directory_of(topic: str, partition: int) -> str:
-    """Returns the directory of a partition's segments."""
     return f"/data/{topic}-{partition}"
 
 
 def segments_of(files: SimulatedFiles, directory: str) -> list[str]:
-    """Returns the paths of a log's segments, by base offset."""
+    """Returns the paths of all segments in ``directory``, ordered by base offset."""
     if directory not in files.directories:
         return []
     return [
@@ -37,7 +36,8 @@ def segments_of(files: SimulatedFiles, directory: str) -> list[str]:
 
 
 def batches(data: bytes) -> list[tuple[int, int, bytes]]:
-    """Returns the complete batches at the start of ``data``: first offset, next offset, bytes."""
+    """Returns base offset, next offset and bytes of each complete batch at the start of
+    ``data``."""
     found = []
     position = 0
     while len(data) - position >= _HEADER_BYTES:
@@ -54,7 +54,7 @@ def batches(data: bytes) -> list[tuple[int, int, bytes]]:
 def batches_of(
     files: SimulatedFiles, topic: str, partition: int, *, synced: bool
 ) -> list[tuple[int, int, bytes]]:
-    """Returns the batches of a partition, as written or as of the last fsync."""
+    """Returns the batches of a partition. If ``synced``, reads only the fsynced bytes."""
     found = []
     for path in segments_of(files, directory_of(topic, partition)):
         inode = files.names[path]
@@ -63,7 +63,7 @@ def batches_of(
 
 
 class LogOnDisk:
-    """The end of a partition's log on the disk."""
+    """The log end of a partition on the simulated disk."""
 
     def __init__(self, files: SimulatedFiles, topic: str, partition: int, *, synced: bool) -> None:
         self._files = files
@@ -71,12 +71,13 @@ class LogOnDisk:
         self._synced = synced
         self._path = ""
         self._names = -1
-        """The number of files when the segments were last listed."""
+        """The number of files in the simulated file system when the segments were last listed."""
         self._position = 0
         self._end = 0
 
     def end(self) -> int:
-        """Returns the offset after the last batch; later truncations are not noticed."""
+        """Returns the offset after the last batch. The result ignores truncations after a previous
+        call."""
         names = self._files.names
         if len(names) != self._names or self._path not in names:
             self._names = len(names)  # there may be a new segment

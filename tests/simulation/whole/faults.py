@@ -1,7 +1,7 @@
-"""Faults of the simulated world: the process, the power, the disk, the clock, the connections.
+"""Faults of a simulation with one broker: process, power, disk, clock and connections.
 
-A random fault happens about every ten seconds. Each fault excuses some effects: a broker that was
-suspended may answer late, and a broker whose disk was full may fail to start.
+A random fault occurs about every ten seconds. Each fault excuses certain effects. For example, a
+suspended broker may respond late, and a broker with a full disk may fail to start.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ FAULTS_WORTH = {
     "wall clock jumps": 3,
     "storm": 3,
 }
-"""The relative frequency of each fault."""
+"""The relative frequency of each kind of fault."""
 
 
 class Faults:
-    """The faults of one world; `begin` schedules the first."""
+    """The faults of one simulation. `begin` schedules the first fault."""
 
     def __init__(self, world: LivingWorld, chance: Random) -> None:
         self.world = world
         self.chance = chance
         self.worth = FAULTS_WORTH
         self.disk_until_ns = 0
-        """The time until which the disk has a fault, or may cause one."""
+        """The time in ns until which the disk has a fault, or until which an earlier disk fault may
+        have consequences."""
         self._deeds: dict[str, Callable[[], None]] = {
             "kill": lambda: self.world.end_process(power_fails=False),
             "power": lambda: self.world.end_process(power_fails=True),
@@ -70,29 +71,29 @@ class Faults:
 
     @property
     def disk_in_trouble(self) -> bool:
-        """Returns True if the disk may be the cause of a failure."""
+        """Returns True if a disk fault may be the cause of a failure."""
         return self.world.agenda.now_ns < self.disk_until_ns
 
     def stop(self) -> None:
-        """Sends SIGTERM to the broker."""
         assert self.world.process is not None
         self.world.process.ask_to_stop()
 
     def pause(self) -> None:
-        """Suspends the process, as SIGSTOP, a closed laptop or swapping does."""
+        """Suspends the process, as SIGSTOP or a closed laptop does."""
         assert self.world.process is not None
         loop = self.world.process.loop
         loop.stand_still(self.chance.choice((50, 150, 400, 3_000, 12_000, 40_000)) * MS)
         self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # the process may be late already
 
     def _trouble(self, seconds: float, until: Callable[[], None]) -> None:
-        """Starts a fault of the disk for ``seconds``; its consequences may last longer."""
+        """Calls ``until`` after ``seconds``, when a disk fault ends. The fault may have
+        consequences for another 15 s."""
         over_ns = self.world.agenda.now_ns + int(seconds * S)
         self.disk_until_ns = max(self.disk_until_ns, over_ns + 15 * S)
         self.world.agenda.at(over_ns, until)
 
     def slow_disk(self) -> None:
-        """Slows down each disk job for some time."""
+        """Slows down all disk operations for a limited time."""
         seconds = self.chance.choice((1, 4, 10))
         slow_ns = self.chance.choice((30, 300, 1_500)) * MS
         self.world.disk_ns = slow_ns
@@ -103,7 +104,7 @@ class Faults:
         self.world.disk_ns = 0
 
     def full_disk(self) -> None:
-        """Leaves little or no space on the disk."""
+        """Leaves little or no free space on the disk for a limited time."""
         files = self.world.files
         used = files.capacity_bytes - files.room(0)
         files.capacity_bytes = used + self.chance.choice((0, 0, 50, 3_000))
@@ -113,7 +114,7 @@ class Faults:
         self.world.files.capacity_bytes = UNBOUNDED
 
     def failing_writes(self) -> None:
-        """Makes some writes fail, each after a part of its bytes."""
+        """Makes some writes fail. Each failing write stores a part of its bytes."""
         suffix = self.chance.choice((".log", ".log", ""))
         self.world.files.fail(
             "write",
@@ -124,7 +125,7 @@ class Faults:
         self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
 
     def failing_fsync(self) -> None:
-        """Makes an fsync fail; the broker must exit (law 6)."""
+        """Makes one fsync fail. The broker must then exit."""
         self.world.files.fail("fsync", ".log", count=1, code=errno.EIO)
         self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
 
@@ -132,7 +133,7 @@ class Faults:
         self.world.wall_ahead_s += self.chance.choice((-3_600, -5, 5, 30))
 
     def storm(self) -> None:
-        """Breaks many connections at once, as the restart of a switch does."""
+        """Breaks many connections at once, as a restarted network switch does."""
         for client in self.world.clients:
             if self.chance.random() < 0.5:
                 client.drop_connection()

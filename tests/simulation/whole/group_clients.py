@@ -1,6 +1,6 @@
-"""Clients of groups with connections: members and admins of the core's simulation.
+"""Group clients with connections: the members and admins of the simulation of the core.
 
-`tests/simulation/clients.py` decides a client's requests and processes replies.
+`tests/simulation/clients.py` decides the requests of a client and processes the replies.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class GroupClient(Client):
-    """A member or an admin; it is sometimes confused, hangs or crashes."""
+    """A member or an admin with a connection. It sometimes sends wrong requests, hangs or
+    crashes."""
 
     def __init__(self, world: World, logic: Member | Admin, host: str, chance: Random) -> None:
         super().__init__(world, logic.name, host, chance)
         self.logic = logic
         self._confused = False
-        """True if the current request is deliberately wrong."""
+        """True if the request in flight is deliberately wrong."""
 
     def act(self) -> None:
         chance = self.chance
@@ -58,8 +59,8 @@ class GroupClient(Client):
         self.world.replies.leaves(key, lambda: reply_in(sent, frame))
 
     def unread_ns(self, now_ns: int) -> int:
-        """Returns the time in ns for which a request of a current member has been unread in the
-        broker's kernel."""
+        """Returns the time in ns for which a request of a current member has waited unread in the
+        kernel of the broker."""
         wire = self.wire
         if wire is None or wire.transport.gone or not wire.arrived:
             return 0  # or the broker's process is dead
@@ -78,13 +79,13 @@ class GroupClient(Client):
         self.think_after(self._pause_ns())
 
     def _pause_ns(self) -> int:
-        """Returns the pause before the next request in ns; it is short for a member that must join
-        or sync."""
+        """Returns the pause in ns before the next request. The pause is short for a member that
+        must join or sync."""
         if isinstance(self.logic, Member) and self.logic.phase != "in":
             return self.chance.choice((1 * MS, 20 * MS, 100 * MS, 500 * MS))
         return self.chance.choice((1 * MS, 300 * MS, 1 * S, 2 * S, 3 * S))
 
 
 def reply_in(sent: Sent, frame: bytes) -> Reply:
-    """Returns the reply in a response to a call."""
+    """Decodes a response frame into a reply of the core. ``sent`` contains the call."""
     return reply_of(sent.about, sent.request.version, sent.answer_in(frame))

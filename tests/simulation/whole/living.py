@@ -1,9 +1,9 @@
-"""The common part of the simulated worlds: a broker that is started, killed and restarted, and the
-failures that excuse its late responses.
+"""The base class of simulations with one whole broker, which is started, killed and restarted.
 
-One seed decides everything: the requests of clients, the arrival of bytes, the speed of the disk,
-kills, power failures and suspensions. The broker is the real broker (process.py). Everything else
-is virtual, and a thousand virtual seconds take seconds. Each world has its own clients and checks.
+One seed determines all events: the requests of clients, the arrival of bytes, the speed of the
+disk, kills, power failures and suspensions. The broker is the real broker (process.py). All else is
+virtual, so that a thousand virtual seconds take seconds. Each subclass has its own clients and
+checks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _drop(*_: object) -> str:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drops the broker's log lines in the block, because there are too many."""
+    """Drops the log lines of the broker in the block, because they are too many."""
     before = structlog.get_config()
     only_critical = structlog.make_filtering_bound_logger(logging.CRITICAL)
     structlog.configure(wrapper_class=only_critical, processors=[_drop])
@@ -45,7 +45,7 @@ def silent() -> Iterator[None]:
 
 
 class LivingWorld:
-    """A broker in its simulated world; subclasses have clients and checkers."""
+    """A simulated broker. Subclasses add clients and checks."""
 
     port = PORT
     kind = "simulated broker"
@@ -57,18 +57,18 @@ class LivingWorld:
         self.network = Network(self.agenda, Random(chance.random()))
         self.files = SimulatedFiles()
         self.settings: dict[str, str] = {}
-        """The settings of each broker that is started."""
+        """Settings with which each broker process is started."""
         self.wall_ahead_s = 0.0
         self.happened: Counter[str] = Counter()
         self.failure: Exception | None = None
         self.process: Process | None = None
         self.digest = hashlib.sha256()
-        """The digest of all responses, in the order of their writes."""
+        """A digest of all responses, in the order in which the broker wrote them."""
         self._excused_until_ns = 0
         self.disk_ns = 0
-        """The current extra time of each disk job, in ns."""
+        """The extra time in ns that each disk operation currently takes."""
         self.calm = False
-        """True if failures have ended and clients are correct."""
+        """True if no more faults occur and the clients send only correct requests."""
         self.faults = Faults(self, self._fork())
         self.network.on_written = lambda wire, frame: self.guarded(self._written, wire, frame)
         self.network.on_closed = lambda wire: self.guarded(self._closed, wire)
@@ -76,7 +76,7 @@ class LivingWorld:
         self.by_host: dict[str, Client] = {}
 
     def populate(self, clients: Sequence[Client]) -> None:
-        """Starts ``clients`` and faults, each after a random time."""
+        """Starts the faults and each client, each after a random time."""
         self.clients = clients
         self.by_host = {client.host: client for client in clients}
         for client in clients:
@@ -93,23 +93,24 @@ class LivingWorld:
     # -- for subclasses
 
     def watched(self) -> AbstractContextManager[None]:
-        """Returns a context in which the broker runs."""
+        """Returns the context in which the broker runs. Subclasses use it to observe or patch the
+        broker."""
         return nullcontext()
 
     def serves(self) -> None:
         """Called when the broker has recovered its logs and listens."""
 
     def looked_at(self) -> None:
-        """Called after each iteration of the broker's loop."""
+        """Called after each iteration of the broker's event loop."""
 
     def process_is_gone(self) -> None:
-        """Called when the process is dead; its unsent responses are lost."""
+        """Called when the process is dead. Responses that it had not yet sent are lost."""
 
     def power_fails(self) -> None:
-        """Called before the disk loses unflushed data."""
+        """Called before a power failure removes unflushed data from the disk."""
 
     def rest(self) -> None:
-        """Ends all failures and checks that all promised state exists soon after."""
+        """Ends all faults. Asserts that within a bounded time all promised state exists."""
 
     # -- processes of the broker
 
@@ -125,12 +126,11 @@ class LivingWorld:
                     raise self.failure
 
     def end(self) -> None:
-        """Stops time: the remaining work of the process is not executed."""
         if self.process is not None:
             self.process.bury()
 
     def calm_down(self) -> None:
-        """Ends all failures and makes clients correct."""
+        """Ends all faults. From now on the clients send only correct requests."""
         self.calm = True
         self.disk_ns = 0
         self.files.capacity_bytes = UNBOUNDED
@@ -152,7 +152,7 @@ class LivingWorld:
         self.process.loop.disk_ns = lambda: self.disk_ns
 
     def _live(self) -> None:
-        """Runs the process until it ends, is killed, or the world ends."""
+        """Runs the process until it ends, it is killed, or the simulation ends."""
         process = self.process
         assert process is not None
         process.run()
@@ -167,7 +167,6 @@ class LivingWorld:
         self.agenda.run_until(self.agenda.now_ns + downtime_ns)
 
     def _after_life(self, process: Process) -> None:
-        """Closes the files and connections of a dead process."""
         self._check_errors(process)
         self.network.cut()
         process.bury()
@@ -179,13 +178,13 @@ class LivingWorld:
             self.files.lose_power(self.chance)
 
     def _check_errors(self, process: Process) -> None:
-        """Checks that no error was unhandled, and that the broker caught no bug of its own."""
+        """Asserts that the process had no unhandled exception and logged no bug."""
         assert not process.loop.errors, process.loop.errors
         caught = {name: n for name, n in process.broker.internal_errors.counts.items() if n}
         assert not caught, f"errors of the broker's own: {caught}"
 
     def end_process(self, power_fails: bool) -> None:
-        """Kills the process (SIGKILL), or fails its power."""
+        """Kills the process with SIGKILL, or cuts the power of the machine."""
         assert self.process is not None
         self.process.loses_power = power_fails
         self.process.kill()
@@ -195,7 +194,7 @@ class LivingWorld:
             self.process.loop.leave()
 
     def excuse(self, ns: int) -> None:
-        """Allows late responses of the broker for ``ns`` and some seconds."""
+        """Allows late responses of the broker for ``ns``, and for some seconds afterwards."""
         now_ns = self.agenda.now_ns
         self._excused_until_ns = max(self._excused_until_ns, now_ns + ns + 5 * S)
 
@@ -206,7 +205,8 @@ class LivingWorld:
     # -- hooks for the checkers
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Runs a check without raising into the broker's code; a failure ends the world."""
+        """Runs a check inside a call of the broker. The exception of a failed check is stored and
+        ends the simulation later, so that the broker does not see it."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world

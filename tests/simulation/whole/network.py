@@ -1,11 +1,12 @@
-"""Connections in memory, between clients of the world and a process on a virtual loop.
+"""Connections in memory between simulated clients and a broker process on a virtual event loop.
 
-The broker's endpoint is an `asyncio.Transport` under the broker's own protocol objects. The
-client's endpoint is a `Wire`, which passes complete frames to its owner. Between the endpoints are
-the kernel's buffers: a client's bytes arrive in pieces, split at any byte, after a random delay.
-Connections overtake each other; bytes of one connection stay in order. The broker's bytes are
-stored in a window of bounded size, so that the transport's buffer fills up when a client does not
-read.
+The broker's end of a connection is an `asyncio.Transport` under the broker's real protocol objects.
+The client's end is a `Wire`, which passes complete frames to its owner.
+
+Between both ends are the buffers of the kernel. The bytes of a client arrive after a random delay,
+and may be split anywhere. Bytes of one connection stay in order, but connections overtake each
+other. The bytes of the broker fill a window of bounded size, so the transport's buffer grows when a
+client does not read.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from tests.simulation.whole.virtual_loop import VirtualLoop
 
 READ_BYTES_MAX = 256 * 1024
-"""The number of bytes that a loop reads from a socket in one read."""
+"""The maximum number of bytes that an event loop reads from a socket at once."""
 WINDOW_BYTES = 64 * 1024
-"""The number of unread response bytes that the kernel accepts."""
+"""The maximum number of unread response bytes that the kernel accepts."""
 HIGH_WATER_BYTES = 64 * 1024
 LATENCY_NS = (30_000, 80_000, 150_000, 400_000)
 TORN_NS = (0, 50_000, 2 * MS, 40 * MS)
@@ -36,7 +37,7 @@ _LENGTH = struct.Struct(">i")
 
 @dataclass
 class ListeningSocket:
-    """Replaces a bound socket and the server that accepts from it."""
+    """Replaces a bound socket and the asyncio server that accepts connections on it."""
 
     network: Network
     address: tuple[str, int]
@@ -47,33 +48,33 @@ class ListeningSocket:
         return self.address
 
     def listen(self, backlog: int) -> None:
-        """Does nothing, because connections are refused until the server accepts."""
+        """Does nothing. Connections are refused until the server accepts them."""
 
     def close(self) -> None:
         self.network.listening.pop(self.address[1], None)
 
 
 class Network:
-    """All connections of a world; `news` contains the transports that the broker's loop must
-    check."""
+    """All connections of a simulation. `news` lists the transports that the broker's event loop
+    must handle."""
 
     def __init__(self, agenda: Agenda, chance: Random) -> None:
         self.agenda = agenda
         self.chance = chance
         self.listening: dict[int, ListeningSocket] = {}
         self.news: dict[Transport, None] = {}
-        """The transports that can be read or written, in the order of their events."""
+        """Transports that can be read or written, in the order of their events."""
         self.wires: dict[Wire, None] = {}
-        """The connections that the broker has not closed."""
+        """Connections that the broker has not closed."""
         self.torn = 0.05
-        """The probability that a client's bytes are split."""
+        """The probability that the bytes of a client arrive in several pieces."""
         self.on_written: Callable[[Wire, bytes], None] = lambda wire, frame: None
         """Called with each complete frame that the broker passes to a transport."""
         self.on_closed: Callable[[Wire], None] = lambda wire: None
-        """Called when the broker closes a connection that its client has not abandoned."""
+        """Called when the broker closes a connection that the client has not yet abandoned."""
 
     def bind(self, host: str, port: int, limits: object = None) -> Any:
-        """Returns a listening socket; replaces `broker.net.sockets.bind`."""
+        """Returns a simulated listening socket. Replaces `broker.net.sockets.bind`."""
         assert port, "a free port is not the same port twice"
         return ListeningSocket(self, (host, port))
 
@@ -88,7 +89,7 @@ class Network:
         self.listening[listening.address[1]] = listening
 
     def connect(self, port: int, host: str) -> Wire | None:
-        """Connects to the listener on ``port``; returns None if nothing listens."""
+        """Connects to the listener on ``port``. Returns None if no listener exists."""
         listening = self.listening.get(port)
         if listening is None:
             return None
@@ -101,11 +102,11 @@ class Network:
         return self.chance.choice(LATENCY_NS)
 
     def carry(self, wire: Wire, at_ns: int, arrives: Callable[..., None], *args: Any) -> None:
-        """Calls ``arrives`` at ``at_ns`` if the network works."""
+        """Calls ``arrives`` at the time ``at_ns`` if the network works."""
         self.agenda.at(at_ns, arrives, *args)
 
     def deliver(self) -> None:
-        """Polls the sockets: passes all arrived bytes to their protocols."""
+        """Polls all sockets, and passes the arrived bytes to their protocols."""
         looked_at = list(self.news)
         self.news.clear()
         if len(looked_at) > 1:
@@ -116,7 +117,7 @@ class Network:
                 return
 
     def cut(self) -> None:
-        """Closes the connections of a dead process, as the kernel does."""
+        """Closes all connections of a dead process, as the kernel does."""
         self.listening.clear()
         self.news.clear()
         for wire in list(self.wires):
@@ -124,7 +125,7 @@ class Network:
 
 
 class Wire:
-    """The client's endpoint of a connection, and the kernel's buffers of both directions."""
+    """The client's end of a connection, with the kernel's buffers of both directions."""
 
     def __init__(
         self, network: Network, address: tuple[str, int], listening: ListeningSocket
@@ -132,34 +133,36 @@ class Wire:
         self.network = network
         self.address = address
         self.on_frame: Callable[[bytes], None] = lambda frame: None
-        """Called with each complete frame from the broker, without its length."""
+        """Called with each complete frame of the broker, without the length prefix."""
         self.on_lost: Callable[[], None] = lambda: None
-        """Called once when the broker has closed the connection and all earlier bytes are read."""
+        """Called once, after the broker has closed the connection and all earlier bytes are
+        read."""
         self.reading = True
         self.closed = False
-        """True if the client has closed the connection."""
         self.connected = False
         """True if the broker's process has accepted the connection."""
         self.arrived: deque[bytes] = deque()
-        """The unread bytes in the broker's kernel."""
+        """Bytes that have arrived in the kernel of the broker and are unread."""
         self.arrived_ns = 0
-        """The arrival time of the oldest unread bytes."""
+        """The arrival time in ns of the oldest unread bytes."""
         self.end: str | None = None
-        """The kind of end after the arrived bytes: "closed" or "reset"; None if the connection is
+        """How the connection ends after the arrived bytes: "closed", "reset", or None if it is
         open."""
         self.unread_bytes = 0
-        """The bytes that the broker wrote and the client has not read; they occupy the window."""
+        """The number of bytes that the broker wrote and the client has not read. They occupy the
+        window."""
         self.transport = SimulatedTransport(self, listening)
         self._sent_until_ns = 0
         self._replied_until_ns = 0
         self._unread: deque[bytes | None] = deque()
-        """The bytes at a client that has stopped reading; None is the end of the stream."""
+        """Bytes that have arrived at a client that has stopped reading. None is the end of the
+        stream."""
         self._partial = bytearray()
 
     # -- the client's calls
 
     def send(self, data: bytes) -> None:
-        """Sends ``data``, which may arrive in pieces."""
+        """Sends ``data`` to the broker. The bytes may arrive in several pieces."""
         assert not self.closed
         chance, network = self.network.chance, self.network
         at_ns = max(self._sent_until_ns, self._now_ns() + network.latency_ns())
@@ -173,12 +176,11 @@ class Wire:
         self._sent_until_ns = at_ns
 
     def _now_ns(self) -> int:
-        """Returns the client's time in ns; a client uses no CPU time."""
+        """Returns the time in ns at the client, whose work takes no time."""
         return self.network.agenda.now_ns
 
     def close(self, reset: bool = False) -> None:
-        """Closes the connection, as the client or the end of its process does; the client receives
-        no more data."""
+        """Closes the connection at the client. The client receives no more data."""
         if self.closed:
             return
         self.closed = True
@@ -189,13 +191,13 @@ class Wire:
         self.network.carry(self, at_ns, self._ends, "reset" if reset else "closed")
 
     def vanish(self) -> None:
-        """Removes the client's machine: it neither sends packets nor answers them."""
+        """Disconnects the machine of the client from the network without closing the connection."""
         self.closed = True
         self._unread.clear()
         self._sent_until_ns = -1
 
     def read(self, on: bool) -> None:
-        """Starts or stops reading."""
+        """Starts reading if ``on`` is True, and stops reading otherwise."""
         self.reading = on
         while self.reading and self._unread:
             self._take(self._unread.popleft())
@@ -225,7 +227,8 @@ class Wire:
     # -- arrivals at the client
 
     def write(self, data: bytes) -> int:
-        """Passes bytes to the kernel and returns the number of accepted bytes."""
+        """Passes bytes of the broker to the kernel. Returns the number of bytes that the kernel
+        accepted."""
         taken = data[: max(0, WINDOW_BYTES - self.unread_bytes)]
         if taken:
             self.unread_bytes += len(taken)
@@ -233,8 +236,8 @@ class Wire:
         return len(taken)
 
     def finish(self) -> None:
-        """Closes the broker's endpoint; the client sees the end of the stream after the written
-        bytes."""
+        """Closes the connection at the broker. The client reads the end of the stream after the
+        written bytes."""
         self._later(None)
 
     def _later(self, data: bytes | None) -> None:
@@ -270,16 +273,16 @@ class Wire:
 
 
 class Transport(Protocol):
-    """A process's endpoint of a connection, as its loop sees it."""
+    """The end of a connection at a process, as the event loop of the process uses it."""
 
     loop: VirtualLoop
 
     def ready(self) -> None:
-        """Handles an event: bytes have arrived, or the window has space."""
+        """Handles an event: bytes have arrived, or the window has free space."""
 
 
 class SimulatedTransport(asyncio.Transport):
-    """The broker's endpoint, which behaves as asyncio's socket transports."""
+    """The broker's end of a connection. It behaves like a socket transport of asyncio."""
 
     def __init__(self, wire: Wire, listening: ListeningSocket) -> None:
         super().__init__({"peername": wire.address, "sockname": listening.address})
@@ -288,8 +291,7 @@ class SimulatedTransport(asyncio.Transport):
         self.wire = wire
         self.loop = listening.loop
         self.gone = False
-        """True if `connection_lost` was called, or if the protocol object does not exist any more.
-        """
+        """True if `connection_lost` was called, or if the protocol object no longer exists."""
         self._factory = listening.factory
         self._protocol: asyncio.Protocol
         self._reading = True
@@ -298,12 +300,11 @@ class SimulatedTransport(asyncio.Transport):
         self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._paused = False
         self._framed = bytearray()
-        """The broker's bytes since the last complete frame."""
+        """Bytes of the broker after the last complete frame."""
 
     # -- calls of the loop
 
     def ready(self) -> None:
-        """Handles an event: bytes have arrived, or the window has space."""
         wire = self.wire
         if self.gone:
             return
@@ -349,7 +350,8 @@ class SimulatedTransport(asyncio.Transport):
             return None
 
     def vanish(self) -> None:
-        """Ends the connection of a dead process after the kernel's bytes are sent."""
+        """Ends the connection of a dead process. The kernel still sends the bytes that it has
+        accepted."""
         self.gone = True
         self.wire.network.wires.pop(self.wire, None)
         self.wire.finish()
@@ -405,7 +407,7 @@ class SimulatedTransport(asyncio.Transport):
 
     @property
     def waits_for_room(self) -> bool:
-        """Returns True if bytes wait until the client reads."""
+        """Returns True if written bytes wait because the window is full."""
         return bool(self._buffer) and not self.gone
 
     def write(self, data: Any) -> None:

@@ -1,7 +1,7 @@
-"""One process of the broker, with its event loop, its time and its files.
+"""One simulated process of the broker, with its event loop, clock and files.
 
-The broker is the real one, made as by `muster serve`, except that the simulation provides the loop,
-the time, the sockets and the files, and that HTTP is off.
+The broker is created as by `muster serve`, but the simulation provides the event loop, the clock,
+the sockets and the files. The HTTP listener is off.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 PORT = 9092
 DIRECTORY = "/data"
 CLOSINGS = 10
-"""The largest number of nested waits in `finally` blocks when a coroutine is closed."""
+"""The maximum number of nested waits in `finally` blocks when a coroutine is closed."""
 
 
 class ProcessFiles(SimulatedFiles):
-    """The files of a world as one process sees them; a dead process cannot change them."""
+    """The files of a machine as one process sees them. A dead process cannot change them."""
 
     def __init__(self, files: SimulatedFiles, loop: VirtualLoop) -> None:
         self.__dict__.update(files.__dict__)  # shared names, faults and locks
@@ -54,7 +54,7 @@ class ProcessFiles(SimulatedFiles):
 
 
 def configuration(settings: Mapping[str, str]) -> Config:
-    """Returns the broker's configuration for a command line with ``settings``."""
+    """Returns the broker's configuration for ``settings`` on the command line."""
     sets = {
         "listeners": f"PLAINTEXT://127.0.0.1:{PORT}",
         "log.dirs": DIRECTORY,
@@ -65,23 +65,23 @@ def configuration(settings: Mapping[str, str]) -> Config:
 
 
 class Machine(Protocol):
-    """The machine on which a process runs; it exists before and after the process."""
+    """The machine on which processes run, one after another."""
 
     agenda: Agenda
     network: Network
     files: SimulatedFiles
     settings: dict[str, str]
-    """The settings of each broker that is started on the machine."""
+    """Settings with which each broker process of the machine is started."""
     wall_ahead_s: float
     happened: Counter[str]
 
     def serves(self) -> None:
-        """Called when the broker has recovered its logs and listens."""
+        """Called when the broker has recovered its logs and accepts connections."""
 
 
 class Process:
-    """A broker process; `run` starts or continues the process until it ends, is killed, or its loop
-    is left."""
+    """A broker process. `run` runs it until it ends, it is killed, or its event loop is
+    suspended."""
 
     def __init__(
         self,
@@ -105,26 +105,25 @@ class Process:
         self.killed = False
         self.loses_power = False
         self.ended = False
-        """True if the process has ended, on request or by itself."""
+        """True if the process has ended, after a request to stop or by itself."""
         self.died_of: str | None = None
-        """The error with which the process ended, unless it ended on request."""
+        """The error that ended the process, or None if it was requested to stop."""
         self._stop: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Schedules the start of the broker in the loop."""
+        """Schedules the start of the broker in the event loop."""
         self._task = self.loop.create_task(self._live())
         self._task.add_done_callback(lambda _: self.loop.leave())
 
     def run(self) -> None:
-        """Runs the process until its loop is left."""
         if self._task is None:
             self.begin()
         self.loop.run_forever()
         self.look()
 
     def look(self) -> None:
-        """Checks and notes if the process has ended by itself."""
+        """Detects if the process has ended by itself."""
         assert self._task is not None
         if self._task.done() and not self.killed:
             self.ended = True
@@ -157,7 +156,7 @@ class Process:
             broker.release()
 
     def _note_verdicts(self) -> None:
-        """Counts the verdicts of groups in the world."""
+        """Counts the verdicts of groups in the statistics of the simulation."""
         verdicts, hold = self.broker.verdicts, self.broker.verdicts._hold
 
         def held(judgement: Judgement, now_ms: int) -> Held:
@@ -171,20 +170,18 @@ class Process:
     # -- actions of the world
 
     def ask_to_stop(self) -> None:
-        """Sends SIGTERM."""
         self.serves = False
         if self._stop is not None:
             self.loop.call_soon(self._stop.set)
 
     def kill(self) -> None:
-        """Sends SIGKILL: the process executes no further instruction."""
+        """Kills the process with SIGKILL, so that it executes no further instruction."""
         self.killed, self.serves = True, False
         self.files.dead = True
         self.loop.leave()
 
     def bury(self) -> None:
-        """Closes the objects that a dead process left in memory, so that no code of the process
-        runs again."""
+        """Closes all objects of a dead process, so that none of their code runs later."""
         self.files.dead = True
         for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
             task._log_destroy_pending = False

@@ -1,10 +1,12 @@
 """Producers and consumers of ordinary topics, and the guarantees that they check.
 
-Clients write two topics: ``ledger``, whose records are flushed before they are acknowledged, and
-``stream``, whose records are not. An idempotent producer repeats a batch until it is acknowledged;
-its records must be in the log once. A consumer reads from the start: offsets must be contiguous,
-and a record that was read must be read again. `Records` contains the records that producers and
-consumers know. It is compared with the log's bytes after each start of the broker, and at the end.
+Records of topic ``ledger`` are fsynced before they are acknowledged, and records of topic
+``stream`` are not. An idempotent producer repeats a batch until it is acknowledged. The log must
+then contain its records once. A consumer reads from the start of the log. Offsets must be
+contiguous, and each record that was read must be readable again.
+
+`Records` stores the records that clients know. It is compared with the bytes of the log after each
+start of the broker and at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _BEGIN_ANEW = (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID)
 
 
 class Records:
-    """The known records of one partition: each was acknowledged or read."""
+    """The known records of one partition. A record is known if its produce was acknowledged, or if
+    a consumer has read it."""
 
     def __init__(self, world: World, topic: str, partition: int) -> None:
         self.world = world
@@ -42,19 +45,19 @@ class Records:
         self.partition = partition
         self.flushes = topic == LEDGER
         self.known: dict[int, bytes] = {}
-        """The values of all acknowledged and read records, by offset."""
+        """Values of known records, by offset."""
         self.once: dict[bytes, int] = {}
-        """The offset at which each value of an idempotent producer was seen."""
+        """The offset of each value of an idempotent producer, which must occur only once."""
         self._power_failures: list[tuple[int, int]] = []
-        """Pairs of the time of a power failure and the flushed log end offset at this time."""
+        """The time of each power failure, and the fsynced log end offset at this time."""
         self._end = self._on_disk()
 
     def _on_disk(self) -> LogOnDisk:
         return LogOnDisk(self.world.files, self.topic, self.partition, synced=self.flushes)
 
     def leaves(self, end: int) -> None:
-        """Checks that a response depends only on records that survive (law 2), when the response is
-        sent."""
+        """Asserts, when a response is sent, that it depends only on records that survive a crash.
+        ``end`` is the offset after these records."""
         stable = self._end.end()
         assert end <= stable, (
             f"{self.topic}-{self.partition}: an answer says what is below {end},"
@@ -62,12 +65,10 @@ class Records:
         )
 
     def heard(self, offset: int, value: bytes, asked_ns: int) -> None:
-        """Notes that the response to a request that was sent at ``asked_ns`` has ``value`` at
-        ``offset``.
+        """Notes that the response to a request sent at ``asked_ns`` shows ``value`` at ``offset``.
 
-        The response may have been sent before a power failure and arrive only now, because it was
-        in flight or its client is slow. If the topic does not flush, the response then proves only
-        flushed records.
+        The response may have been sent before a power failure and arrive later. If the topic does
+        not flush, such a response proves only records that were already fsynced.
         """
         if not self.flushes:
             for failed_ns, end in self._power_failures:
@@ -76,7 +77,7 @@ class Records:
         self.learn(offset, value)
 
     def learn(self, offset: int, value: bytes) -> None:
-        """Notes that ``value`` is at ``offset``, where it must stay."""
+        """Notes that the record at ``offset`` has ``value``. This record must never change."""
         known = self.known.setdefault(offset, value)
         assert known == value, f"{self.topic}-{self.partition} {offset}: {known!r}, then {value!r}"
         if value.startswith(b"once "):
@@ -84,14 +85,13 @@ class Records:
             assert first == offset, f"{value!r} is at {first} and at {offset}"
 
     def power_fails(self) -> None:
-        """Called before the disk loses unflushed data."""
+        """Called before a power failure removes unflushed data from the disk."""
         end = LogOnDisk(self.world.files, self.topic, self.partition, synced=True).end()
         self._power_failures.append((self.world.agenda.now_ns, end))
         self.known = {offset: value for offset, value in self.known.items() if offset < end}
         self.once = {value: offset for value, offset in self.once.items() if offset < end}
 
     def check(self) -> None:
-        """Checks that all known records are in the log."""
         self._end = self._on_disk()
         found = {
             record.offset: record.value
@@ -107,7 +107,7 @@ class Records:
 
 
 class Producer(Client):
-    """Produces to one partition, idempotent or with any acks."""
+    """Produces to one partition. It is idempotent, or uses any value of acks."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records, once: bool
@@ -119,7 +119,7 @@ class Producer(Client):
         self._producer = (-1, -1)
         self._sequence = 0
         self._values: list[bytes] = []
-        """The values of the batch in flight, which may be repeated."""
+        """The values of the batch in flight, which are kept for a retry."""
         self._made = 0
 
     def act(self) -> None:
@@ -193,7 +193,7 @@ def _produced(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 class Consumer(Client):
-    """Reads a partition from its start, repeatedly and sometimes slowly."""
+    """Reads a partition from its start, repeatedly. Sometimes it reads slowly."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records

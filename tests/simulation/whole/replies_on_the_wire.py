@@ -1,11 +1,11 @@
-"""Checks of replies from the core to the client: when a reply is sent, and that its content
-arrives.
+"""Checks of replies on their way from the core to the client: when a reply is sent, and that its
+content arrives unchanged.
 
-A reply to a request that is a single call is recorded when the shard makes the reply, with the log
-offset on which the reply depends. When the bytes of the reply are passed to a transport, the log
-must be on the disk up to that offset (law 2): in the file if the broker may be killed, below the
-last fsync if the topic flushes each record. The decoded response must equal the shard's reply, or
-report that the write has failed or takes too long.
+A reply of a shard is recorded together with the log offset on which it depends. When the broker
+passes the bytes of the reply to a transport, the log must be stable up to this offset: written if
+the broker may only be killed, and fsynced if the topic flushes each record. The decoded response
+must equal the reply of the shard, or report that the write failed or timed out. Only requests that
+consist of a single call are checked.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tests.simulation.whole.shard_watch import ShardWatch
 
 Key = tuple[str, int]
-"""The client id and the correlation id; clients of a world never use a pair twice."""
+"""Client id and correlation id. Clients of a simulation never use a pair twice."""
 
 
 @dataclass
 class Made:
-    """A reply that the core has made."""
+    """A reply that a shard has created, with its call and the log offset on which it depends."""
 
     call: Call
     reply: Reply
@@ -37,15 +37,16 @@ class Made:
 
 
 class Replies:
-    """All replies between a shard and its clients."""
+    """All recorded replies of the shards to their clients."""
 
     def __init__(self) -> None:
         self.compared = 0
-        """The number of replies that arrived unchanged."""
+        """The number of replies that arrived unchanged at their client."""
         self._made: dict[Key, Made] = {}
 
     def made(self, ticket: Any, call: Call, reply: Reply, watch: ShardWatch) -> None:
-        """Records a shard's reply to a call whose ticket belongs to a single request."""
+        """Records the reply of a shard to a call. The ticket belongs to a request with a single
+        call."""
         correlation_id = getattr(ticket, "correlation_id", None)
         if correlation_id is not None:
             key = (ticket.client_id, correlation_id)
@@ -53,8 +54,8 @@ class Replies:
             self._made[key] = Made(call, reply, watch, watch.accepted)
 
     def leaves(self, key: Key, heard: Callable[[], Reply]) -> None:
-        """Checks the bytes of a response when they are passed to a transport; ``heard()`` decodes
-        them."""
+        """Checks a response when the broker passes it to a transport. ``heard()`` decodes the
+        response."""
         made = self._made.get(key)
         if made is None:
             return  # the edge answered the request itself, or the request is several calls
@@ -70,7 +71,7 @@ class Replies:
         )
 
     def heard(self, name: str, correlation_id: int, call: Call, reply: Reply) -> None:
-        """Compares a response that a client has decoded with the shard's reply."""
+        """Asserts that the reply which a client has decoded equals the reply of the shard."""
         made = self._made.pop((name, correlation_id), None)
         if made is None:
             return
@@ -93,7 +94,7 @@ class Replies:
 
 
 def answers_well(reply: Reply) -> bool:
-    """Returns True if a reply reports success; an error reply depends on no record."""
+    """Returns True if a reply reports success. An error reply depends on no record."""
     if isinstance(reply, int):
         return reply == 0
     if isinstance(reply, CommitReply):
@@ -104,7 +105,7 @@ def answers_well(reply: Reply) -> bool:
 
 
 def essence(reply: Reply, call: Call) -> Any:
-    """Returns the fields that every version of a response has."""
+    """Returns the parts of a reply that a response of any version contains."""
     match reply:
         case JoinReply():
             members = [(member.member_id, member.metadata) for member in reply.members]

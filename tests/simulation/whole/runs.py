@@ -1,5 +1,5 @@
-"""Runs of simulated worlds in tests: one world until it is at rest, several worlds until one
-reveals a planted fault, or one seed repeatedly."""
+"""Runs simulations in tests: one simulation until it is at rest, several until one detects a
+planted fault, or one seed several times."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.simulation.whole.agenda import Agenda
 
 Record = Callable[[str, object], None]
 COLLECTS_AT = 50_000
-"""The number of new objects after which Python collects garbage in a world."""
+"""The number of new objects after which Python starts a garbage collection during a simulation."""
 
 
 PLAYED_S_MAX = 900
-"""The time limit in seconds for all worlds of a test, for a busy machine."""
+"""The time limit in seconds for all simulations of one test, long enough for a busy machine."""
 
 
 class AnyWorld(Protocol):
-    """A simulated world of one or several brokers."""
+    """The interface of a simulation of one or of several brokers."""
 
     kind: str
     seed: int
@@ -35,16 +35,14 @@ class AnyWorld(Protocol):
 
     @property
     def seconds(self) -> float:
-        """Returns the virtual seconds since the start."""
+        """Returns the virtual seconds since the start of the simulation."""
 
-    def run(self, seconds: float) -> None:
-        """Advances virtual time by ``seconds``."""
+    def run(self, seconds: float) -> None: ...
 
     def rest(self) -> None:
-        """Ends all failures and checks that all promised state exists soon after."""
+        """Ends all faults. Asserts that within a bounded time all promised state exists."""
 
-    def end(self) -> None:
-        """Stops time in the world."""
+    def end(self) -> None: ...
 
     def fingerprint(self) -> str:
         """Returns a digest of all responses and of all bytes on the disks."""
@@ -57,9 +55,9 @@ WorldT = TypeVar("WorldT", bound=AnyWorld)
 def collected_rarely() -> Iterator[None]:
     """Makes garbage collections rare in the block.
 
-    A world has many live objects that refer to each other; with Python's default threshold a fifth
-    of the time is garbage collection. The garbage of earlier worlds, about 16 MB each, is collected
-    first.
+    A simulation has many live objects that refer to each other. With Python's default threshold,
+    garbage collection would take a fifth of the time. The garbage of earlier simulations, about 16
+    MB each, is collected first.
     """
     gc.collect()
     at, *older = gc.get_threshold()
@@ -71,13 +69,13 @@ def collected_rarely() -> Iterator[None]:
 
 
 def again(world: AnyWorld, seconds: int) -> str:
-    """Returns the command that repeats a world, for the message of a failure."""
+    """Returns the command that repeats a simulation, for the message of a failure."""
     return f"again with: make simulate SEED={world.seed} SECONDS={seconds}"
 
 
 @collected_rarely()
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
-    """Runs one world until it is at rest; a failure names its seed."""
+    """Runs one simulation until it is at rest. A failure names its seed."""
     began_s = time.process_time()
     try:
         world.run(seconds)
@@ -95,7 +93,7 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
 
 @collected_rarely()
 def find_fault(new_world: Callable[[int], AnyWorld], seeds: Collection[int], seconds: int) -> None:
-    """Runs worlds until one world fails a check; fails if no world does."""
+    """Runs simulations with ``seeds`` until a check fails. Raises an error if no check fails."""
     for seed in seeds:
         world = new_world(seed)
         try:
@@ -111,15 +109,15 @@ def find_fault(new_world: Callable[[int], AnyWorld], seeds: Collection[int], sec
 
 @collected_rarely()
 def fingerprint(world: AnyWorld, seconds: int) -> str:
-    """Returns the digest of a world after a run."""
+    """Returns the digest of a simulation after a run of ``seconds``."""
     world.run(seconds)
     world.end()
     return world.fingerprint()
 
 
 def fingerprint_elsewhere(module: str, seed: int) -> str:
-    """Returns the last output line of ``module`` for a seed; the module runs in a process with
-    different string hashes."""
+    """Runs ``module`` with a seed in a process with different string hashes. Returns the last line
+    of its output."""
     elsewhere = subprocess.run(
         [sys.executable, "-m", module, str(seed)],
         env={**os.environ, "PYTHONHASHSEED": "4711"},

@@ -1,10 +1,10 @@
-"""The shards of the whole broker, in the form that the checkers of the core's simulation need.
+"""Makes the shards of a whole simulated broker available to the checkers of the core's simulation.
 
-The shards are those of the real broker, between its handlers and its logs. When a world runs, this
-module observes each call of a `GroupShard`: the call, the state before it, the outcome, and the
-replayed records. The checkers of the core's simulation therefore also check the whole broker, with
-one checker per partition of ``__consumer_offsets``, over all its processes.
-`replies_on_the_wire.py` checks the replies from the shard to the client.
+The shards are those of the real broker, between its handlers and its logs. While a simulation runs,
+this module observes each call of a `GroupShard`: the call, the state before it, the outcome, and
+the replayed records. The checkers of the core's simulation therefore also check the whole broker.
+Each partition of ``__consumer_offsets`` has one checker for all broker processes.
+`replies_on_the_wire.py` checks the replies between shard and client.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 LATE_MS = 300
-"""The allowed lateness of a timer in ms: the time after which the clock detects a suspended loop,
-plus a slice."""
+"""The time in ms by which a timer may be late: the time after which the clock detects a suspended
+loop, and one slice."""
 
 FOR_EVER_MS = 10**9
 
 
 @dataclass
 class Opened:
-    """A call that a shard is processing."""
+    """A call that a shard is handling."""
 
     call: Call
     sent_ms: int
 
 
 class ShardWatch:
-    """One partition's current shard, in the form of a world for `Checkers`."""
+    """The current shard of one partition, with the interface that `Checkers` expect of a
+    simulation."""
 
     leapt_ms = 0
 
@@ -76,8 +77,11 @@ class ShardWatch:
 
     @property
     def late_ms(self) -> int:
-        """Returns the allowed lateness of a deadline in ms: unlimited in a shard that is not
-        active, and until LATE_MS after it became active."""
+        """Returns the time in ms by which a deadline may be missed.
+
+        The time is unlimited in a shard that is not active, and in the first LATE_MS after it
+        became active.
+        """
         if self.hosted.phase is not Phase.ACTIVE:
             self._active_since_ms = None
             return FOR_EVER_MS
@@ -96,7 +100,7 @@ class ShardWatch:
 
     @property
     def clients(self) -> Sequence[Any]:
-        """Returns the members of this shard's groups."""
+        """Returns the members of the groups in this shard."""
         return [
             client.logic
             for client in self.world.group_clients
@@ -110,7 +114,7 @@ class ShardWatch:
         return shard
 
     def look_at_disk_anew(self) -> None:
-        """Reads the files again, because they may have changed."""
+        """Reads the files again from their start, because a new process may have changed them."""
         files, partition = self.world.files, self.partition
         self._ends = {
             synced: LogOnDisk(files, OFFSETS_TOPIC, partition, synced=synced)
@@ -118,19 +122,18 @@ class ShardWatch:
         }
 
     def stable_end(self) -> int:
-        """Returns the offset below which the log survives the failures of this world."""
+        """Returns the offset below which all records survive the faults of this simulation."""
         return self.end(synced=self.world.flushes)
 
     def end(self, *, synced: bool) -> int:
-        """Returns the offset after the last written record, or after the last flushed record if
+        """Returns the offset after the last written record, or after the last fsynced record if
         ``synced``."""
         return self._ends[synced].end()
 
     # -- the life of a shard
 
     def begin(self, hosted: HostedShard, shard: GroupShard, now: Now) -> None:
-        """Begins to watch ``shard``, which has read its log and serves requests when it is
-        loaded."""
+        """Starts to watch ``shard``, which has read its log but does not yet accept calls."""
         self.hosted, self.shard, self.now, self.serves = hosted, shard, now, False
         self._active_since_ms = None
         self.config = shard._state.config
@@ -158,7 +161,7 @@ class ShardWatch:
         self.checkers.before_call(call)
 
     def gave(self, outcome: Outcome, call: Call | None = None) -> None:
-        """Notes an outcome of the shard; the outcome is checked when its records have been
+        """Notes an outcome of the shard. The outcome is checked when all its records have been
         replayed."""
         assert self._outcome is None, "an outcome whose records are not replayed"
         self.touched = True
@@ -168,7 +171,7 @@ class ShardWatch:
             self._take()
 
     def replayed(self, run: Run | OwnBatch, base_offset: int, real: Callable[..., None]) -> None:
-        """Passes a replayed run to the second reader."""
+        """Checks and replays a run, and passes it to the second decoder."""
         assert base_offset == self.accepted, f"{run} at {base_offset}, behind {self.accepted}"
         self.checkers.before_replay(run)
         real(self.shard, run, base_offset)
@@ -201,7 +204,7 @@ class ShardWatch:
             self.checkers.after_call(call, outcome)
 
     def check(self) -> None:
-        """Checks all laws if an event has happened since the last check."""
+        """Checks all invariants, if an event has occurred since the last check."""
         if self.touched and self.serves:
             self.touched = False
             self.checkers.check_all()
@@ -209,7 +212,7 @@ class ShardWatch:
 
 @contextmanager
 def watching(world: World) -> Iterator[None]:
-    """Watches each shard that serves in ``world``, until the block ends."""
+    """Watches each active shard in ``world`` while the block runs."""
     names = (
         "handle", "expire", "connection_closed", "topics_deleted", "sweep", "unload", "replay",
         "loaded",

@@ -1,6 +1,7 @@
-"""The same seed gives the same bytes on the disk and the same responses in the same order.
+"""Tests that the same seed gives the same bytes on the disk, and the same responses in the same
+order.
 
-The world runs twice in this process, and once in another process with different string hashes.
+The simulation runs twice in this process, and once in another process with different string hashes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SECONDS = 40
 
 
 @pytest.mark.parametrize("seed", sampled([3, 8], (8,)))
-def test_same_seed_gives_the_same_broker_world(seed: int) -> None:
+def test_same_seed_gives_the_same_simulation_of_a_broker(seed: int) -> None:
     first, second = (fingerprint(World(seed), SECONDS) for _ in range(2))
 
     assert first == second == fingerprint_elsewhere(__name__, seed)

@@ -1,9 +1,8 @@
-"""Faults planted into the code around the broker's core, one at a time, which simulated worlds must
-detect.
+"""Tests of the checkers: each fault that is planted into the code around the broker's core must be
+detected by the simulation.
 
-As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by faulty code with
-`monkeypatch`, and is named after its fault. A fault that `MOST_SEEDS` worlds do not reveal has no
-checker.
+As in `tests/simulation/test_planted_faults.py`, a function named after the fault replaces correct
+code with `monkeypatch`. If `MOST_SEEDS` simulations do not detect a fault, the test fails.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def an_answer_is_written_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nothing_is_sent(request: Any, reply: Any) -> None:
-    """Discards the response to a request."""
+    """Replaces the encoder of a response, so that no response is sent."""
 
 
 def a_connection_that_ends_takes_its_neighbours_answers_along(patch: pytest.MonkeyPatch) -> None:
@@ -141,7 +140,7 @@ def the_offsets_of_a_deleted_topic_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_write_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """Every fortieth write loses its last bytes."""
+    """Plants a fault: every fortieth write to a file loses its last bytes."""
     real, numbers = SimulatedFile.write, count()
 
     def write(self: SimulatedFile, position: int, data: Any) -> None:
@@ -175,7 +174,7 @@ FOUND_SOON = set(PLANTS) - {
     a_flush_is_not_waited_for,
     who_reads_slowly_is_never_read_again,
 }
-"""Faults that are detected within a second; the campaign covers the others."""
+"""Planted faults that are detected within a second. The campaign covers the other faults."""
 
 
 @pytest.mark.planted("simulated broker")

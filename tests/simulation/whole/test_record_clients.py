@@ -1,4 +1,5 @@
-"""Tests that the checker of records treats late responses correctly."""
+"""Tests of the checker `Records` with responses that were sent before a power failure and arrive
+after it."""
 
 import pytest
 
@@ -8,7 +9,8 @@ from tests.simulation.whole.world import World
 
 
 def records_after_a_power_failure(topic: str) -> Records:
-    """Returns the records of a topic; none of them was flushed before a power failure at 10 s."""
+    """Returns the `Records` of a topic after a power failure at 10 s, before which no record was
+    fsynced."""
     world = World(0)
     world.agenda.now_ns = 10 * S
     records = Records(world, topic, 0)
@@ -16,7 +18,7 @@ def records_after_a_power_failure(topic: str) -> Records:
     return records
 
 
-def test_fetch_sent_before_a_power_failure_proves_no_unflushed_record() -> None:
+def test_checker_allows_loss_of_an_unflushed_record_fetched_before_a_power_failure() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=9 * S)
@@ -34,7 +36,7 @@ def test_checker_detects_loss_of_a_record_read_after_a_power_failure() -> None:
         records.check()
 
 
-def test_fetch_sent_before_a_power_failure_proves_a_flushed_record() -> None:
+def test_checker_detects_loss_of_a_flushed_record_fetched_before_a_power_failure() -> None:
     records = records_after_a_power_failure(LEDGER)
 
     records.heard(7, b"once 1", asked_ns=9 * S)

@@ -1,7 +1,7 @@
-"""The laws hold for the whole broker in simulated worlds under all failures.
+"""Tests of the invariants of a whole broker in a simulation with all kinds of faults.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. `make
-test` has two fixed seeds and a new one, the campaign the others.
+test` runs two fixed seeds and a new seed. The campaign runs more seeds.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ SOAK_SECONDS = 300
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_broker_laws_hold_in_a_simulated_world(seed: int, record_property: Record) -> None:
+def test_broker_invariants_hold_in_a_simulated_world(seed: int, record_property: Record) -> None:
     assert run(World(seed), SECONDS, record_property).replies.compared > SECONDS
 
 
 @pytest.mark.parametrize("number", sampled(range(FRESH_SEEDS), (0,)))
-def test_broker_laws_hold_for_a_fresh_seed(number: int, record_property: Record) -> None:
+def test_broker_invariants_hold_in_a_simulation_with_a_new_seed(
+    number: int, record_property: Record
+) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(World(seed), SECONDS, record_property)
     assert world.replies.compared > SECONDS, again(world, SECONDS)
@@ -38,7 +40,9 @@ def test_broker_laws_hold_for_a_fresh_seed(number: int, record_property: Record)
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_every_fault_and_check_occurs_in_a_thousand_seconds(record_property: Record) -> None:
+def test_every_fault_and_check_occurs_in_a_thousand_seconds_of_broker_simulations(
+    record_property: Record,
+) -> None:
     world = run(World(1_000), LONG_SECONDS, record_property)
 
     checked = {name for watch in world.watches for name in watch.checkers.checked}
@@ -60,5 +64,7 @@ def test_every_fault_and_check_occurs_in_a_thousand_seconds(record_property: Rec
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
-def test_broker_laws_hold_for_a_long_time(seed: int, record_property: Record) -> None:
+def test_broker_invariants_hold_in_a_simulation_for_a_long_time(
+    seed: int, record_property: Record
+) -> None:
     assert run(World(seed), SOAK_SECONDS, record_property).replies.compared > SECONDS

@@ -1,4 +1,5 @@
-"""Clients that create and delete topics, and check that the deletions are complete."""
+"""Clients that create and delete topics, and check that a deleted topic leaves no committed
+offsets."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 MADE = TOPICS[:2]
-"""The topics that exist; the third name in TOPICS is invalid, so the broker rejects commits for it.
-"""
+"""Topics that exist. The third name in TOPICS is invalid, so the broker rejects commits for this
+topic."""
 
 
 def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any
 
 
 class TopicAdmin(Client):
-    """Creates the topics that all clients need, and makes the broker create the offsets topic."""
+    """Creates the topics that all clients need. Also makes the broker create __consumer_offsets."""
 
     def act(self) -> None:
         topics = [
@@ -62,8 +63,8 @@ class TopicAdmin(Client):
 
 
 class TopicLife(Client):
-    """Repeatedly creates a topic, commits offsets for it and deletes it; checks that no offset
-    remains."""
+    """Repeatedly creates a topic, commits offsets for it and deletes it. Asserts that the deletion
+    removes all offsets."""
 
     def __init__(self, world: World, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
@@ -71,14 +72,14 @@ class TopicLife(Client):
         self._group_id = f"committed for {name}"
         self._stage = self._create
         self._surely_new = True
-        """True if no offset of an earlier topic with this name may exist."""
+        """True if no committed offset of an earlier topic with this name can exist."""
         self._surely_deleted = True
-        """True if the deletion has ended; a deletion whose response was lost may still be running.
-        """
+        """True if the deletion has certainly ended. A deletion whose response was lost may still be
+        in progress."""
 
     def power_fails(self) -> None:
-        """Allows old offsets, because deletions of offsets may be lost if the offsets topic does
-        not flush."""
+        """Allows old offsets from now on, because a power failure can remove the tombstones of
+        offsets if __consumer_offsets does not flush."""
         self._stage = self._create
         self._surely_new = False
 
@@ -98,7 +99,7 @@ class TopicLife(Client):
             self._stage = self._look_for_old_offsets if self._surely_new else self._commit
 
     def _look_for_old_offsets(self) -> None:
-        """Fetches the offsets of the recreated topic before its first commit."""
+        """Fetches the offsets of the recreated topic before the first commit for it."""
         self._fetch(self._commit)
 
     def _commit(self) -> None:
@@ -124,8 +125,11 @@ class TopicLife(Client):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> None:
-        """Processes the response to a deletion. UNKNOWN_TOPIC_OR_PARTITION counts as success,
-        because an earlier request whose response was lost may have deleted the topic."""
+        """Processes the response to a deletion.
+
+        UNKNOWN_TOPIC_OR_PARTITION counts as success, because an earlier request may have deleted
+        the topic before its response was lost.
+        """
         code = answer["responses"][0]["error_code"]
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._surely_deleted = code == NONE

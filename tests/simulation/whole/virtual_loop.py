@@ -1,9 +1,9 @@
-"""An event loop in virtual time: asyncio's tasks, futures and timers without a clock.
+"""An event loop in virtual time: asyncio's tasks, futures and timers without a real clock.
 
-As with uvloop, an iteration handles due timers, then ready callbacks, then a poll of the sockets.
-An idle loop jumps to the next event: a timer, or an entry of the world (agenda.py) that makes a
-socket readable. Jobs for threads run in the loop's thread at a random later time; their results
-arrive later still.
+As in uvloop, an iteration handles due timers, then ready callbacks, then a poll of the sockets. An
+idle loop advances its time to the next event, which is a timer or an entry of the agenda
+(agenda.py). Jobs for threads run in the thread of the loop at a random later time, and their
+results arrive later still.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tests.simulation.whole.network import ListeningSocket, Network
 ITERATION_NS = 2_000
 """The minimum duration of an iteration in ns, so that time passes in a busy loop."""
 JOB_NS = (20_000, 60_000, 200_000, 1 * MS, 4 * MS)
-"""The durations of a job for a thread in ns, without the extra time of the disk."""
+"""Possible durations in ns of a job for a thread, without the extra time of the disk."""
 COMES_BACK_NS = (5_000, 50_000, 500_000)
-"""The delays in ns between the end of a job and the arrival of its result in the loop."""
+"""Possible delays in ns from the end of a job to the arrival of its result in the loop."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The loop of one process; it runs until `leave` is called or the process has ended."""
+    """The event loop of one process. It runs until `leave` is called or the process has ended."""
 
     def __init__(self, agenda: Agenda, network: Network, chance: Random) -> None:
         super().__init__()
@@ -35,12 +35,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network = network
         self.chance = chance
         self.now_ns = agenda.now_ns
-        """The process's time in ns, which is ahead of the agenda when the process computes."""
+        """The time of the process in ns. It is ahead of the agenda's time while the process
+        computes."""
         self.errors: list[dict[str, Any]] = []
-        """The errors that no code handled."""
+        """The exceptions that no code has handled, as asyncio reports them."""
         self.iterations = 0
         self.disk_ns: Callable[[], int] = lambda: 0
-        """Returns the current extra time of a disk job in ns."""
+        """Returns the extra time in ns that each disk operation currently takes."""
         self.after_iteration: Callable[[], None] = lambda: None
         self._left = False
         self.set_exception_handler(lambda _, context: self.errors.append(context))
@@ -108,7 +109,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return max(self.now_ns, int(scheduled[0]._when * S) + 1) if scheduled else None
 
     def _write_to_self(self) -> None:
-        """Does nothing, because `call_soon_threadsafe` has no other thread to wake up."""
+        """Does nothing, because no other thread calls `call_soon_threadsafe`."""
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
@@ -119,7 +120,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def _do(self, future: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
-        """Executes a job at one moment; its result arrives later."""
+        """Executes a job for a thread. The virtual time does not advance. The result arrives in the
+        loop later."""
         error: BaseException | None = None
         result: Any = None
         if future.cancelled():
@@ -149,9 +151,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # -- actions of the world
 
     def stand_still(self, ns: int) -> None:
-        """Suspends the process for ``ns``; the world continues."""
+        """Suspends the process for ``ns``. The time of the simulation continues."""
         self.now_ns = max(self.now_ns, self.agenda.now_ns) + ns
 
     def leave(self) -> None:
-        """Returns from `run_forever` at once, even if work remains."""
+        """Makes `run_forever` return at once, even if work remains."""
         self._left = True

@@ -1,7 +1,7 @@
-"""The broker's time in the simulated world: the clock of a loop, no threads, and seeded random
-numbers.
+"""The broker's clock, threads and random numbers in a simulation: a virtual clock, no threads, and
+a seeded generator.
 
-Each read of the performance counter advances it, mostly by microseconds and sometimes by
+Each read of the performance counter advances it: mostly by microseconds, and sometimes by
 milliseconds, as on a busy machine. Slices of work therefore end, and end at the same points for the
 same seed.
 """
@@ -27,8 +27,8 @@ _OF_A_THOUSAND = (500, 300, 120, 60, 15, 3, 1, 1)
 
 
 class VirtualTime(Time):
-    """The time of one broker on one loop; ``wall_ahead_s()`` returns how many seconds the wall
-    clock is ahead."""
+    """The clock of one broker on one event loop. ``wall_ahead_s()`` returns the seconds by which
+    the wall clock is ahead."""
 
     __slots__ = ("_ids", "loop")
 
@@ -59,7 +59,8 @@ class VirtualTime(Time):
 
 
 class InlineThreads(Threads):
-    """Executes jobs in the loop at a later time; `map` executes jobs at once, in random order."""
+    """Executes jobs for threads in the event loop at a later time. `map` executes its jobs at once,
+    in random order."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop

@@ -1,4 +1,5 @@
-"""The whole broker in a simulated world with groups, topics, records, and all kinds of failures."""
+"""The simulation of a whole broker with groups, topics and records, and with all kinds of
+faults."""
 
 from __future__ import annotations
 
@@ -28,23 +29,22 @@ from tests.simulation.whole.shard_watch import ShardWatch, watching
 from tests.simulation.whole.topic_clients import TopicAdmin, TopicLife
 
 UNSEEN_NS = 300 * MS
-"""The longest time in ns for which a request may be unread before the broker notices that it was
+"""The maximum time in ns for which a request can stay unread before the broker notices that it was
 suspended."""
 REST_S = 120
-"""The longest time in seconds, without failures, until all groups are stable with all their
-members."""
+"""The maximum time in seconds without faults until all groups are stable with all their members."""
 _SILENT = (Cause.SESSION_EXPIRED, Cause.JOIN_TIMED_OUT, Cause.SYNC_TIMED_OUT)
 
 
 class World(LivingWorld):
-    """The broker and its clients, from one seed."""
+    """The simulated broker and its clients, as the seed determines them."""
 
     def __init__(self, seed: int, groups: int = 10) -> None:
         super().__init__(seed)
         chance = self.chance
         self.flushes = chance.random() < 0.5
-        """True if the offsets topic flushes each record before it is acknowledged; only then may
-        the power fail."""
+        """True if each record of __consumer_offsets is fsynced before its acknowledgement. Only
+        then may the machine lose power."""
         self.partitions = chance.choice((1, 3, 7))
         self.replies = Replies()
         self.watches = [ShardWatch(self, partition) for partition in range(self.partitions)]
@@ -137,7 +137,8 @@ class World(LivingWorld):
     # -- rest
 
     def rest(self) -> None:
-        """Ends all failures, makes clients correct, and checks that each group is soon at rest."""
+        """Ends all faults. Asserts that within a bounded time each group is stable with all its
+        members."""
         self.calm_down()
         unrest = ["nothing was tried"]
         for _ in range(REST_S // 5):
@@ -158,7 +159,8 @@ class World(LivingWorld):
         ]
 
     def _check_bounds(self) -> None:
-        """Checks that the broker uses memory only for existing clients."""
+        """Asserts that parked replies, connections and background tasks are bounded by the number
+        of clients."""
         assert self.process is not None
         self._check_errors(self.process)
         broker = self.process.broker
@@ -169,8 +171,8 @@ class World(LivingWorld):
         assert len(broker.background.tasks) < 20, broker.background.tasks
 
     def drops_offsets_later(self) -> bool:
-        """Returns True if a shard that cannot write now must still delete offsets of a deleted
-        topic."""
+        """Returns True if a shard must still delete offsets of a deleted topic, because it could
+        not write before."""
         return self.process is not None and any(self.process.broker.groups.duties.gone.values())
 
     # -- hooks for the checkers
@@ -179,8 +181,8 @@ class World(LivingWorld):
         return self._watched.get(shard)
 
     def begin_watch(self, shard: GroupShard, now: Now) -> ShardWatch | None:
-        """Begins to watch ``shard``, which has read its log; returns None if the shard does not
-        belong to the broker."""
+        """Starts to watch ``shard``, which has read its log. Returns None if the shard is not that
+        of the current broker process."""
         if self.process is None:
             return None
         for hosted in self.process.broker.groups.hosted_shards:
@@ -192,12 +194,10 @@ class World(LivingWorld):
         return None
 
     def forget_shard(self, shard: GroupShard) -> None:
-        """Ends the watch of an unloaded shard."""
         self._watched.pop(shard).serves = False
 
     def told(self, events: Iterable[Event]) -> None:
-        """Checks that the core's events contain no removal of a member that has an unread request
-        (law 9)."""
+        """Asserts that the core has not removed a member with an unread request."""
         for event in events:
             if isinstance(event, MemberLeft) and event.cause in _SILENT:
                 client = self.by_name.get(event.client_id)

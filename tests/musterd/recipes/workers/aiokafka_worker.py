@@ -20,13 +20,14 @@ LOOP = asyncio.new_event_loop()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine on the background loop, which also sends heartbeats, and returns its
-    result."""
+    """Runs a coroutine on the background event loop, and returns its result. The client's
+    heartbeats run on the same loop."""
     return asyncio.run_coroutine_threadsafe(coroutine, LOOP).result()
 
 
 class Listener(ConsumerRebalanceListener):
-    """Records rebalance events. aiokafka awaits the methods of the listener before it rejoins."""
+    """Records rebalance events. aiokafka awaits each method of the listener before the member
+    rejoins."""
 
     def __init__(self, member: AiokafkaMember) -> None:
         self.member = member

@@ -1,11 +1,10 @@
-"""A worker: a process with members of groups that use one client library.
+"""A worker process whose group members use one client library.
 
-The worker behaves like the code of a user: it polls a batch, processes its records in order, and
+The worker behaves like an application: it polls a batch, processes the records in order, and
 commits. A test sends each command as one line of JSON. The worker responds with `{"ok": ...}`, or
 with `{"error": ...}` and the library's name of the error. Each script in this folder implements
-poll, commit and produce with one library.
-
-A *careful* member behaves as the recipes recommend; a careless member does not.
+poll, commit and produce with one library. A *careful* member behaves as the recipes recommend, and
+a careless member does not.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ POISON = "poison"
 
 
 class Poison(Exception):
-    """A record that cannot be processed."""
+    """Raised for a record that cannot be processed."""
 
 
 class Record(NamedTuple):
@@ -31,14 +30,13 @@ class Record(NamedTuple):
 
 
 class Member:
-    """A consumer in a group with its current batch. A subclass for each library implements the
-    client."""
+    """A consumer in a group, with its current batch. Each client library has a subclass."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked = asked
         self.is_careful: bool = asked["careful"]
         self.batch: list[Record] = []
-        """The polled records that are not yet processed."""
+        """The polled records that the member has not yet processed."""
         self.next: dict[Key, int] = {}
         """The offset to commit for each partition: the offset after the last processed record."""
         self.events: list[list[Any]] = []
@@ -49,26 +47,22 @@ class Member:
         raise NotImplementedError
 
     def commit(self, offsets: dict[Key, int]) -> None:
-        """Commit offsets and wait for the broker's acknowledgement."""
         raise NotImplementedError
 
     def send(self, topic: str, value: str) -> None:
-        """Produce one record and wait for the broker's acknowledgement."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Leave the group."""
         raise NotImplementedError
 
     def gave_up(self, what: str, partitions: Iterable[Any]) -> dict[Key, int]:
         """Records that partitions are revoked or lost. Returns the offsets of these partitions that
-        are not yet committed."""
+        must still be committed."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append([what, keys])
         return {key: self.next.pop(key) for key in keys if key in self.next}
 
     def was_given(self, partitions: Iterable[Any]) -> None:
-        """Records that partitions are assigned to this member."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append(["assigned", keys])
 
@@ -131,12 +125,10 @@ class Worker:
         return self.members[name].work(count, and_commit)
 
     def commit(self, name: str) -> None:
-        """Commit all processed records."""
         self.members[name].commit(dict(self.members[name].next))
 
     def events(self, name: str) -> list[list[Any]]:
-        """Returns the partitions that were assigned, revoked and lost since the start of the
-        member."""
+        """Returns all rebalance events since the start of the member, oldest first."""
         return self.members[name].events
 
     def close(self, name: str) -> None:
@@ -146,8 +138,8 @@ class Worker:
         """Produces values with an idempotent producer, and returns the number of acknowledged
         records.
 
-        Records that are not acknowledged within ``within_s`` seconds stay in flight, and the next
-        call waits for these records too.
+        A record that is not acknowledged within ``within_s`` seconds stays in flight. The next call
+        also waits for its acknowledgement.
         """
         if bootstrap not in self.producers:
             self.producers[bootstrap] = self.producer(bootstrap)
