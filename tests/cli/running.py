@@ -1,4 +1,4 @@
-"""Runs commands inside the test process and returns their exit code and output."""
+"""Runs commands in the test process, and returns their exit code and output."""
 
 from __future__ import annotations
 
@@ -21,31 +21,28 @@ class Ran(NamedTuple):
 
     @property
     def bytes(self) -> bytes:
-        """Standard output as bytes."""
         return self.out.encode("utf-8", "surrogateescape")
 
     @property
     def json(self) -> Any:
-        """Standard output as a parsed JSON value."""
         return json.loads(self.out)
 
 
 def stream(content: bytes = b"") -> io.TextIOWrapper:
-    """A text stream in memory that replaces a standard stream."""
+    """Returns a text stream in memory that can replace a standard stream."""
     return io.TextIOWrapper(
         io.BytesIO(content), "utf-8", "surrogateescape", newline="\n", write_through=True
     )
 
 
 def written(out: io.TextIOWrapper) -> bytes:
-    """Returns the bytes that were written to a stream created by `stream`."""
     buffer = out.buffer
     assert isinstance(buffer, io.BytesIO)
     return buffer.getvalue()
 
 
 def run(*words: str, stdin: str | bytes = "") -> Ran:
-    """Runs `muster WORDS` when standard input and output are not a terminal."""
+    """Runs `muster WORDS` with standard streams that are not a terminal."""
     out, err = stream(), stream()
     given = stdin if isinstance(stdin, bytes) else stdin.encode()
     before, sys.stdin = sys.stdin, stream(given)

@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FOLDER = "."
 RECENT_DAYS = 3
 OF_DATA = frozenset({"2026-11-21", "2026-11-22"})
-"""Dates of the fixed test data, which `steady` does not replace even when the dates are recent."""
+"""Dates in the test data. `steady` does not replace them, even while they are recent."""
 WRITES = os.environ.get("MUSTER_GOLDEN") == "write"
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -35,7 +35,7 @@ _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{5}\b")
 
 
 def typed(line: str, stdin: str = "") -> str:
-    """Runs one command and returns its output in the format of a session."""
+    """Runs one command. Returns its output in the format of a golden session."""
     out, err = stream(), stream()
     code: str | int | None = 0
     before = os.environ.get("COLUMNS")
@@ -70,7 +70,7 @@ def _stdin(text: str) -> Iterator[None]:
 
 
 def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """Replaces the parts that differ between runs by placeholders of the same length."""
+    """Replaces text that differs between runs by placeholders of the same length."""
     for found, instead in replaced:
         text = text.replace(found, instead)
     text = _UUID.sub(lambda match: re.sub(r"[0-9a-f]", "x", match[0]), text)
@@ -79,7 +79,7 @@ def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def _steady_instant(match: re.Match[str]) -> str:
-    """Returns the matched time. If its date is recent, n replaces each digit."""
+    """Returns the matched time. If its date is recent, replaces each digit by n."""
     days = (date.today() - date.fromisoformat(match[1])).days
     is_fixed = match[1] in OF_DATA or abs(days) > RECENT_DAYS
     return match[0] if is_fixed else re.sub(r"\d", "n", match[0])
@@ -104,7 +104,8 @@ def _run(line: str, replaced: Iterable[tuple[str, str]]) -> str:
 
 
 def check(name: str, replaced: Iterable[tuple[str, str]] = (), writes: bool = WRITES) -> None:
-    """Runs the session of a golden file and asserts that the current output equals the file."""
+    """Runs the session of a golden file and checks that its output equals the file. If ``writes``
+    is true, rewrites the file."""
     path = GOLDEN / f"{name}.txt"
     before = path.read_text()
     after = play(before, replaced)

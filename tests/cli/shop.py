@@ -1,5 +1,5 @@
-"""A Muster broker with topics, groups and a transaction, and command lines that print their
-state."""
+"""A Muster broker with topics, groups and a transaction, and the command lines `LINES`, which print
+their state."""
 
 from __future__ import annotations
 
@@ -64,12 +64,11 @@ RIGHTS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""Settings with which the authorizer stores ACLs and allows all operations to unauthenticated
-clients."""
+"""Settings with which the broker has an authorizer. Unauthenticated clients are super users."""
 
 
 class WithHttp(Broker):
-    """A Muster with an HTTP listener."""
+    """A Muster broker with an HTTP listener."""
 
     def _command(self) -> list[str]:
         command = super()._command()
@@ -78,7 +77,7 @@ class WithHttp(Broker):
 
 
 class Shop:
-    """A broker on which `run` executes commands."""
+    """A broker, and the method `run`, which executes commands on this broker."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -92,7 +91,7 @@ class Shop:
         }
 
     def run(self, line: str, *more: str) -> Ran:
-        """Runs one of `LINES`. Interrupts `groups watch` after its first output."""
+        """Runs one line of `LINES`. Interrupts `groups watch` after its first output."""
         words = [str(self._names.get(word, word)) for word in line.split()]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MUSTER_BOOTSTRAP", self.broker.bootstrap)

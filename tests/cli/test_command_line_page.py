@@ -1,4 +1,5 @@
-"""docs/use/command-line.md lists all commands and exit codes, and its example is a valid file."""
+"""docs/use/command-line.md lists all commands and exit codes. Its example of an offsets file is
+valid."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Client commands run in processes of their own, as when a user runs them: output and exit
-codes."""
+"""Client commands in separate processes, as a user runs them: output and exit codes."""
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ def test_records_with_keys_are_consumed_in_the_order_of_each_key(broker: Broker,
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batch_is_produced_and_consumed_with_each_codec(
+def test_batch_is_produced_and_consumed_with_each_compression_codec(
     broker: Broker, name: str, codec: str
 ) -> None:
     muster(broker, "topics", "create", name, "-p", "1")
@@ -163,7 +162,7 @@ def test_consume_with_group_commits_only_changed_offsets(
         cluster.close()
 
 
-def test_interrupted_member_leaves_the_group_while_its_join_is_parked(
+def test_interrupted_consume_leaves_the_group_while_its_join_group_is_parked(
     broker: Broker, name: str
 ) -> None:
     muster(broker, "topics", "create", name)
@@ -251,8 +250,8 @@ def test_command_exits_3_when_no_broker_answers() -> None:
 def test_connection_discards_the_late_response_of_a_timed_out_request(
     broker: Broker, name: str
 ) -> None:
-    """After Ctrl-C, for example, `muster consume` sends LeaveGroup although its Fetch has no
-    response yet."""
+    """For example, after Ctrl-C `muster consume` sends LeaveGroup before the response to its Fetch
+    has arrived."""
     muster(broker, "topics", "create", name)
     host, port = parse_address(broker.bootstrap)
     connection = Connection(host, port, "muster-cli", 30)

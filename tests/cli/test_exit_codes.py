@@ -1,4 +1,4 @@
-"""Processes exit with each exit code that docs/use/command-line.md documents."""
+"""Each exit code that docs/use/command-line.md documents is the exit code of a real process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def code_of(*words: str) -> int:
 
 
 def signalled(number: int, broker: Broker) -> int:
-    """Returns the exit code of a command that receives the signal when it waits for input."""
+    """Returns the exit code of a command that receives signal ``number`` while it waits for
+    input."""
     waiting = process("produce", "signalled", "-b", broker.bootstrap)
     try:
         assert until("it reads its input", lambda: reads(waiting))
@@ -56,12 +57,12 @@ def signalled(number: int, broker: Broker) -> int:
 
 
 def reads(running: subprocess.Popen[str]) -> bool:
-    """True if the process is blocked in a read from its pipe."""
     return "pipe" in Path(f"/proc/{running.pid}/wchan").read_text()
 
 
 def stuck(folder: Path) -> int:
-    """The exit code of `pipeline lag --fail-on stuck` on a data directory with a stuck group."""
+    """Returns the exit code of `pipeline lag --fail-on stuck` for a data directory with a stuck
+    group."""
     data = small_history(folder / "history")
     orders = encode_batch([Record(offset, NOON, None, b"x") for offset in range(100)])
     write_segment(data, 0, orders, topic="orders")
@@ -81,7 +82,7 @@ CASES: dict[int, Callable[[Broker, Path], int]] = {
 }
 
 
-def test_each_documented_exit_code_has_a_test_case() -> None:
+def test_each_documented_exit_code_has_a_case_in_this_module() -> None:
     assert CASES.keys() == DOCUMENTED
 
 

@@ -1,10 +1,10 @@
-"""Fuzz tests of options: a command must print one error and exit with a documented code for each
-hostile value.
+"""Fuzz tests of options: for each hostile value, a command prints one error and exits with a
+documented code.
 
-The tests read the commands from typer, so that new commands are included. `LINES` has the options
-and arguments that each command needs. The tests pass hostile values to each option and argument,
-and to random combinations of options, both when a broker runs and when the address is unreachable.
-A failure shows the command line so that it can be pasted into a shell.
+The tests read the commands from typer, so that they include new commands. `LINES` has the options
+and arguments that each command needs. The tests replace each option and argument by hostile values,
+and combine random options. They run with a broker and with an unreachable address. A failure shows
+the command line in a form that can be pasted into a shell.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ pytestmark = pytest.mark.interop
 SEED = 4711
 WITHIN_S = 20
 ENDLESS_S = 0.2
-"""The time in seconds after which the test interrupts an endless command."""
+"""The time in seconds after which the test interrupts a command that runs endlessly."""
 CODES = {0, 1, 2, 3, 4, 130}
 RANDOM_LINES = 12
 VALUES = 25
-"""The number of random hostile values per option. The soak test uses all hostile values."""
+"""The number of random hostile values per option. The soak test uses all of them."""
 
 HOSTILE = [
     "", " ", "-", "--", "-1", "0", "1", "00", "٣", "1_000", "1e400", "nan", "inf", "-inf", "0x10",
@@ -120,12 +120,12 @@ BESIDE = (
     "muster: --command-config: ignored properties: ",
     "muster: topic ",
 )
-"""Prefixes of warnings. A command may print these warnings in addition to its error."""
+"""Prefixes of warnings that a command may print in addition to its error."""
 ENDLESS = {"groups watch", "consume", "top"}
 
 
 class Hung(Exception):
-    """A command does not end within its time limit."""
+    """Raised when a command does not end within its time limit."""
 
 
 def leaves() -> dict[str, Any]:
@@ -135,7 +135,8 @@ def leaves() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The working folder of the commands, with an offsets file and a partition directory."""
+    """Returns the working directory of the commands, with an offsets file and a partition
+    directory."""
     made = tmp_path_factory.mktemp("fuzz")
     (made / "file").write_text(
         json.dumps({"version": 1, "groups": [{"group": "g", "offsets": []}]})
@@ -147,7 +148,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Disables name lookups, makes ``folder`` the working directory, and returns ``folder``."""
+    """Disables DNS lookups, makes ``folder`` the working directory, and returns ``folder``."""
 
     def no_names(host: Any, *more: Any, **named: Any) -> Any:
         if isinstance(host, str) and host.replace(".", "").isdigit() and host.isascii():
@@ -163,8 +164,8 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def ended(path: str) -> Iterator[None]:
-    """Raises KeyboardInterrupt in an endless command, and `Hung` in a command that exceeds its time
-    limit."""
+    """Raises KeyboardInterrupt in an endless command. Raises `Hung` in another command that exceeds
+    its time limit."""
     alarms = [KeyboardInterrupt] if path in ENDLESS else []
 
     def alarm(*_: object) -> None:
@@ -186,8 +187,7 @@ def run(path: str, words: list[str]) -> Ran:
 
 
 def fault(path: str, words: list[str]) -> str | None:
-    """Returns the reason why the output or the exit code of a command is wrong, or None if both are
-    correct."""
+    """Runs a command. Returns None if its output and exit code are correct, else the reason."""
     try:
         ran = run(path, words)
     except Hung:
@@ -217,7 +217,7 @@ def words_of(path: str, folder: Path) -> list[str]:
 
 
 def with_value(param: Any, value: str) -> list[str]:
-    """Returns the words that set an option to this value, or that add this value as an argument."""
+    """Returns the words of a command line that pass ``value`` to an option or argument."""
     if param.param_type_name == "argument":
         return ["--", value]
     name: str = max(param.opts, key=len)
@@ -225,11 +225,10 @@ def with_value(param: Any, value: str) -> list[str]:
 
 
 def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[list[str]]:
-    """Yields the arguments of command lines in which one option or argument has a hostile value.
+    """Yields command lines in which one option or argument has a hostile value.
 
-    Each option and argument gets ``count`` values. There are two exceptions: an option that all
-    commands share gets four values, and an option of an endless command, which is slow, gets at
-    most `VALUES`.
+    Each option and argument gets ``count`` values. An option that all commands share gets only four
+    values. An option of an endless command gets at most `VALUES`, because such a command is slow.
     """
     chance = random.Random(f"{SEED} {path}")
     words = words_of(path, folder)
@@ -247,7 +246,7 @@ def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[li
 
 
 def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
-    """Yields the arguments of command lines in which three random options have hostile values."""
+    """Yields command lines in which three random options have hostile values."""
     chance = random.Random(f"{SEED} {path} at random")
     for _ in range(RANDOM_LINES):
         chosen = chance.sample(command.params, min(3, len(command.params)))
@@ -256,7 +255,7 @@ def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
 
 
 def faults(path: str, lines: Iterable[list[str]]) -> str:
-    """Returns the failing command lines, each with its error, or "" if all command lines pass."""
+    """Runs command lines. Returns those that fail, each with its error, or "" if all pass."""
     found = []
     for line in lines:
         wrong = fault(path, line)
@@ -306,7 +305,7 @@ def test_command_prints_one_error_for_each_hostile_value(
 
 
 def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Creates a topic and a group on the broker, and sets MUSTER_BOOTSTRAP to its address."""
+    """Creates a topic and a group, and sets MUSTER_BOOTSTRAP to the address of the broker."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     running.run("topics", "create", "orders", "-p", "3")
     running.run("offsets", "set", "billing", "orders:0=0", "--execute")

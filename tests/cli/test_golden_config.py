@@ -1,4 +1,5 @@
-"""`muster config check` reads server.properties files, and a broker starts with such a file."""
+"""`muster config check` reads server.properties files, and a broker starts with the file of Apache
+Kafka."""
 
 from __future__ import annotations
 
@@ -47,12 +48,12 @@ def test_config_check_prints_the_golden_output(
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_all_settings_in_kafkas_server_properties_are_known(name: str) -> None:
+def test_config_check_knows_all_settings_in_kafkas_server_properties(name: str) -> None:
     assert load(DATA / name, {}, [], {}).unknown == []
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_controller_listener_is_ignored(name: str) -> None:
+def test_config_check_ignores_a_controller_listener(name: str) -> None:
     config = load(DATA / name, {}, [], {})
 
     assert [endpoint.name for endpoint in config.listeners] == ["PLAINTEXT"]

@@ -1,4 +1,5 @@
-"""`muster logs dump` on data directories of Kafka 0.10 and 4.3, and on generated files."""
+"""`muster logs dump` reads data directories of Kafka 0.10 and 4.3, and files that the test
+writes."""
 
 from __future__ import annotations
 
@@ -187,7 +188,8 @@ def image_of_the_page() -> bytes:
 
 
 def damage(folder: Path) -> None:
-    """Writes damaged log segments, a damaged producer snapshot and a damaged checkpoint."""
+    """Writes damaged log segments, a damaged producer snapshot and a damaged checkpoint into
+    ``folder``."""
     folder.mkdir()
     batches = [encode_batch(records(n, n)) for n in range(3)]
     flipped = bytearray(batches[1])

@@ -1,7 +1,5 @@
-"""Golden sessions of the commands that use Kafka's protocol, run on Muster and Apache Kafka.
-
-Both brokers must produce the same output: a session has one file for both.
-"""
+"""Golden sessions of the commands that use Kafka's protocol. Muster and Apache Kafka must produce
+the same output, so both brokers share one file per session."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ RECORDS = {("orders", 0): 10, ("orders", 1): 5, ("events", 0): 4}
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker with the topics and records that the sessions read."""
+    """Yields a broker with the topics and records that the sessions read."""
     make = Broker if request.param == "muster" else KafkaBroker
     broker = make(tmp_path_factory.mktemp(request.param) / "data", SETTINGS).start()
     try:
@@ -51,8 +49,8 @@ def shop(
 
 @pytest.fixture
 def at_shop(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    """Sets MUSTER_BOOTSTRAP to the broker of the sessions, and deletes its groups after the
-    test."""
+    """Sets MUSTER_BOOTSTRAP to the broker of the sessions. Deletes the groups of the broker after
+    the test."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", shop.bootstrap)
     monkeypatch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
     yield shop
@@ -72,13 +70,13 @@ def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
 
 
 LATER_MS = 5 * 3_600_000
-"""The fixed time in ms from the records to the session, which makes lags in time equal in each run.
-"""
+"""The time in ms from the timestamps of the records to the session. A fixed time makes the printed
+lags equal in each run."""
 ITS_TIME_MS = datetime_ms("2026-01-31T12:00:00Z")
 
 
 def times(broker: Broker) -> list[int]:
-    """Returns the timestamps of the records that the sessions show."""
+    """Returns the timestamps of the records that the sessions print."""
     cluster = Cluster(broker.bootstrap)
     places = [{("orders", 0): 4}, {("orders", 0): 0, ("orders", 1): 0}]
     found = [at_ms for asked in places for _, at_ms in records_at(cluster, asked).values()]
@@ -87,7 +85,7 @@ def times(broker: Broker) -> list[int]:
 
 
 def without_http(broker: Broker) -> list[tuple[str, str]]:
-    """Returns replacements that remove the hints of a Muster broker that has no HTTP listener."""
+    """Returns text replacements that remove the hints that a Muster broker has no HTTP listener."""
     lacks = (
         f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
         " serve the API (http.listener is off); start the broker with `muster serve --http"

@@ -1,5 +1,4 @@
-"""Tests of `muster top`: the rates between two reads of a fake HTTP API, and the view of a real
-broker."""
+"""`muster top`: the rates between two reads of a fake HTTP API, and the view of a real broker."""
 
 from __future__ import annotations
 
@@ -81,7 +80,7 @@ BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
 
 
 class ScriptedApi:
-    """A fake of Muster's HTTP API. All reads after the first read return the same values."""
+    """A fake of Muster's HTTP API. The second read and all later reads return the same values."""
 
     broker: ClassVar = {"cluster": "caZfv6NmT1SmLGP1ukaOiQ", "broker": 1, "address": "kafka1:9092"}
 

@@ -1,8 +1,9 @@
-"""Every table of every command at 60, 80 and 120 columns: `tests/cli/golden/widths.txt`.
+"""The layout of every table of every command at 60, 80 and 120 columns, in
+`tests/cli/golden/widths.txt`.
 
 The commands run on a Muster broker. The test keeps the columns of each table and replaces its rows
-by those of `SAMPLES`, so that each run produces the same file. The test fails if no line of `LINES`
-prints a table of `cli/`, or if a column has no sample. `make golden` rewrites the file.
+by those of `SAMPLES`, so that each run produces the same file. The test fails if a table of `cli/`
+is printed by no line of `LINES`, or if a column has no sample. `make golden` rewrites the file.
 """
 
 from __future__ import annotations
@@ -139,15 +140,15 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "why": ("the group is Empty and committed it more than 7 days ago", None),
     "written_per_s": (12_345.6, 0.0),
 }
-"""Two sample values of each field: the first is for a row of long values, the second for a row of
-short values."""
+"""Two sample values of each field. The first is for a row with long values, the second for a row
+with short values."""
 
 OWNED = (
     [{"topic": "orders.by-customer-and-country.v2", "partitions": [0, 1, 2, 5]}],
     [{"topic": "orders", "partitions": [0]}, {"topic": "events", "partitions": [3]}],
 )
-"""Two samples of a member's partitions: for the row of long values, and for the row of short
-values."""
+"""Two samples of the partitions of a member. The first is for a row with long values, the second
+for a row with short values."""
 
 UNREACHED = {
     ("cli/top.py", "_drawn"): "the columns of `_print`, drawn live",
@@ -160,20 +161,19 @@ UNREACHED = {
 }
 
 FOR_OTHERS = ("cli/output.py", "cli/plans.py")
-"""Modules with functions that print a table for their caller. The test records the caller instead.
-"""
+"""Modules whose functions print tables on behalf of a caller. The test records the caller as the
+function that prints the table."""
 
 
 class Captured:
-    """Records each table that a command prints, and replaces its rows by those of `SAMPLES` for
-    each width."""
+    """Records each table that a command prints, at each width and with the rows of `SAMPLES`."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.places: set[tuple[str, str]] = set()
 
     def laid_out(self, rows: Any, columns: Columns, *_: Any, **__: Any) -> Lines:
-        """Replaces `layout.laid_out`: records the table and returns an empty one."""
+        """Replaces `layout.laid_out`. Records the table, and returns an empty table."""
         frame = sys._getframe(1)
         while frame.f_code.co_filename.endswith(FOR_OTHERS):
             frame = frame.f_back  # type: ignore[assignment]
@@ -213,7 +213,7 @@ def test_tables_of_each_width_equal_the_golden_file(
 
 
 def places() -> set[tuple[str, str]]:
-    """Returns the module and name of each function in `cli/` that prints a table."""
+    """Returns module and name of each function in `cli/` that prints a table."""
     found = set()
     for path in sorted((CHECKOUT / "cli").rglob("*.py")):
         if str(path).endswith(FOR_OTHERS):

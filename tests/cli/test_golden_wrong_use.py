@@ -1,4 +1,5 @@
-"""Invalid command lines and Ctrl-C: the error and the exit code, without a traceback."""
+"""Invalid command lines and Ctrl-C: the command prints an error without a traceback, and exits with
+the documented code."""
 
 from __future__ import annotations
 

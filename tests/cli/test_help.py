@@ -67,7 +67,7 @@ main()
         (["pipeline", "lag", "--source", ".", "--out", "x"], 1, "needs duckdb, pyarrow, numpy: "),
     ],
 )
-def test_only_pipeline_jobs_need_the_optional_packages(
+def test_only_pipeline_commands_need_the_optional_packages(
     words: list[str], code: int, said: str, tmp_path: Path
 ) -> None:
     ran = subprocess.run(

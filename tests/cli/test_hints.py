@@ -1,4 +1,4 @@
-"""The commands and options that source strings recommend exist."""
+"""The commands and options that strings of the source recommend exist."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ NAMED = re.compile(r"`muster ([^`{]+)[`{]")
 FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), *sorted((CHECKOUT / "verdicts").glob("*.py"))]
 
 FOREIGN = {"`muster topics alter`"}
-"""Recommended text that is a command of another tool. Muster's error about this command names its
-own command."""
+"""Quoted commands that another tool has and Muster does not have. The error that quotes such a
+command names Muster's own command."""
 
 
 def named_in(text: str) -> list[str]:
-    """Returns the `muster` commands in a source text. A command may extend over two string
+    """Returns the `muster` commands that a source text names. A command may extend over two string
     literals."""
     joined = re.sub(r'"\s*\n\s*f?"', "", text)
     return [" ".join(line.split()) for line in NAMED.findall(joined)]
 
 
 def wrong_with(line: str) -> str | None:
-    """Returns the error in the words after `muster`, or None if the command and its options
-    exist."""
+    """Returns the error in a command line without its first word `muster`, or None if the command
+    and its options exist."""
     words = line.split()
     path = ""
     while words and f"{path} {words[0]}".strip() in TREE:
@@ -72,5 +72,7 @@ def test_every_error_code_that_has_a_hint_exists() -> None:
         ("configs get --everything", "configs get has no option --everything"),
     ],
 )
-def test_check_of_hints_finds_a_command_that_does_not_exist(line: str, wrong: str | None) -> None:
+def test_check_of_recommended_commands_finds_a_command_that_does_not_exist(
+    line: str, wrong: str | None
+) -> None:
     assert wrong_with(line) == wrong

@@ -1,4 +1,5 @@
-"""Commands find Muster's HTTP API through --bootstrap and check the API's cluster id."""
+"""Commands find Muster's HTTP API with --bootstrap, and check that the API belongs to the same
+cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ KAFKA: dict[str, str] = {}
 
 
 class Scripted:
-    """A fake broker that returns the given settings in its DescribeConfigs response."""
+    """A fake broker whose DescribeConfigs response has the given settings."""
 
     def __init__(self, settings: dict[str, str], host: str = "10.0.0.5", here: bool = False):
         self.settings, self.host, self.is_here = settings, host, here
@@ -49,8 +50,8 @@ class Scripted:
 
 
 class ScriptedCluster:
-    """A fake cluster. The first broker is the bootstrap broker, and the last broker is the
-    coordinator of every group."""
+    """A fake cluster. The first broker is the bootstrap broker. The last broker coordinates every
+    group."""
 
     def __init__(self, *brokers: Scripted) -> None:
         self.brokers = brokers
@@ -79,8 +80,8 @@ def muster(listener: str, advertised: str, **more: Any) -> Scripted:
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disables the request that checks the HTTP address, because these tests run no server at the
-    address."""
+    """Disables the check of the cluster behind an HTTP address, because these tests run no server
+    at the address."""
     monkeypatch.setattr(Api, "check", lambda self, deadline: None)
 
 
@@ -174,7 +175,7 @@ def test_http_option_overrides_the_http_address_in_the_broker_settings() -> None
     assert found(Scripted(KAFKA), http="10.1.1.1:80") is None
 
 
-def test_error_about_an_apache_kafka_broker_suggests_another_command() -> None:
+def test_error_about_an_apache_kafka_broker_suggests_a_command_that_works() -> None:
     cluster: Any = ScriptedCluster(Scripted(KAFKA))
     with pytest.raises(CommandError) as caught:
         api_of(cluster, "groups why", None, 30, "g")
@@ -189,7 +190,7 @@ def test_error_about_an_apache_kafka_broker_suggests_another_command() -> None:
 
 @contextmanager
 def answering(status: int, body: bytes, length: int | None = None) -> Iterator[SimpleNamespace]:
-    """Runs an HTTP server that returns this response. ``asked`` has the path and the Host header of
+    """Runs an HTTP server that returns one fixed response. ``asked`` has path and Host header of
     each request."""
     seen = SimpleNamespace(asked=[], status=status, body=body)
 
@@ -237,7 +238,7 @@ def test_http_api_of_another_cluster_is_rejected_at_the_first_request() -> None:
     assert [path for path, _ in seen.asked] == ["/api/broker"]
 
 
-def test_cluster_of_the_http_api_is_checked_once_until_a_request_fails() -> None:
+def test_cluster_id_of_the_http_api_is_checked_once_until_a_request_fails() -> None:
     with answering(200, broker_of("ours")) as seen:
         asking = api(seen.port)
         asking.get("/api/groups")
@@ -344,7 +345,7 @@ def test_http_commands_exit_3_when_no_broker_answers(words: tuple[str, ...]) -> 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_http_commands_read_the_bootstrap_cluster_when_two_have_the_group(
+def test_http_commands_read_the_bootstrap_cluster_when_two_clusters_have_the_group(
     tmp_path: Path,
 ) -> None:
     ours = Broker(tmp_path / "ours", http="127.0.0.1:0")
@@ -388,9 +389,11 @@ def test_http_commands_read_the_bootstrap_cluster_when_two_have_the_group(
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_transactions_why_suggests_a_name_for_an_unknown_transactional_id(tmp_path: Path) -> None:
-    """The error about a topic requests a partition. The error about a mistyped id suggests the most
-    similar id."""
+def test_transactions_why_advises_a_partition_or_topic_for_an_unknown_argument(
+    tmp_path: Path,
+) -> None:
+    """If the argument is a topic, the error asks for a partition. If the argument is a partition of
+    a misspelled topic, the error suggests the topic with the most similar name."""
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker):
         run("topics", "create", "orders", "-b", broker.bootstrap)
@@ -415,7 +418,9 @@ def test_transactions_why_suggests_a_name_for_an_unknown_transactional_id(tmp_pa
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_transactions_why_lists_the_partitions_it_blocks_in_one_line(tmp_path: Path) -> None:
+def test_transactions_why_lists_in_one_line_all_partitions_that_a_transaction_blocks(
+    tmp_path: Path,
+) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker), Wire(broker.port) as wire:
         create_led(wire, "orders", 7)

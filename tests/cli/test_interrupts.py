@@ -1,4 +1,4 @@
-"""Endless commands exit with code 130 after Ctrl-C and 143 after SIGTERM, and print no
+"""Endless commands exit with code 130 after Ctrl-C and with 143 after SIGTERM. They print no
 traceback."""
 
 from __future__ import annotations

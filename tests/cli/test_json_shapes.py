@@ -1,4 +1,4 @@
-"""The JSON of each command has lists and numbers instead of strings that a program must parse."""
+"""The JSON of commands has lists and numbers, not strings that a program would have to parse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FREE_TEXT = {
     "value", "text", "sentence", "advice", "why", "detail", "documentation", "note", "error",
     "command", "last_why", "key", "before", "after", "synonyms",
 }  # fmt: skip
-"""Fields whose value is a sentence, or text that a user chooses."""
+"""Fields whose value is a sentence, or a text that a user has chosen."""
 TO_PARSE = {
     "partitions of a topic": re.compile(r"[\w.-]+:\d+(-\d+)?(,\d+(-\d+)?)*"),
     "a list of numbers": re.compile(r"\d+(, ?\d+)+"),
@@ -52,7 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yields each string of a JSON value with the names of its enclosing fields."""
+    """Yields each string in a JSON value, after the names of the fields that enclose it."""
     if isinstance(value, dict):
         for field, each in value.items():
             yield from strings(each, *path, field)
@@ -64,7 +64,7 @@ def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def to_parse(value: Any) -> list[str]:
-    """Describes each string of a JSON value that a program must parse."""
+    """Returns a description of each string in a JSON value that a program would have to parse."""
     found = []
     for path, text in strings(value):
         if FREE_TEXT & set(path) or ADDRESSES & set(path[-1:]):
@@ -86,7 +86,8 @@ def test_json_output_has_no_strings_that_scripts_must_parse(line: str, shop: Sho
 
 
 def parts_of(out: str) -> list[Any]:
-    """Returns the JSON values of an output, which has either one value or one value per line."""
+    """Returns the JSON values in the output of a command, which prints one value, or one value per
+    line."""
     try:
         return [json.loads(out)]
     except ValueError:

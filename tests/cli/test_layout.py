@@ -1,4 +1,4 @@
-"""Tables are complete in a pipe and fit the width of a terminal."""
+"""Tables of commands are complete in a pipe, and fit the width of a terminal."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_very_narrow_table_prints_sentences_below_their_row() -> None:
     )
 
 
-def test_layout_returns_the_columns_that_do_not_fit_the_width() -> None:
+def test_layout_returns_the_names_of_columns_that_do_not_fit_the_width() -> None:
     assert laid_out(ROWS, COLUMNS, 20).left_out == ["LAG"]
 
 
-def test_empty_columns_are_shown_only_with_the_wide_option() -> None:
+def test_columns_without_values_are_shown_only_with_the_wide_option() -> None:
     rows: list[dict[str, Any]] = [{"a": 1, "b": None, "c": "", "d": []}]
     assert table(None, rows, ["a", "b", "c", "d"]) == "A\n1"
     assert table(None, rows, ["a", "b", "c", "d"], wide=True) == "A  B  C  D\n1  -  -  -"
@@ -159,7 +159,7 @@ def test_sentences_are_wrapped_on_a_terminal_but_commands_are_not(
 
 @pytest.mark.parametrize("name", ["g" * 1000, "G" * 1000, "1" * 1000, "GROUP-" * 160])
 def test_long_group_name_that_resembles_a_state_or_a_number_is_shortened(name: str) -> None:
-    """The group name is the only column of the table whose values may be shortened."""
+    """In this table, only the values of the column with the group name may be shortened."""
     row = {"group": name, "commits": "1,200 > 900 (-25%)", "lag": "3 > 4 (+33%)"}
 
     lines = laid_out([row], list(row), 80)

@@ -1,4 +1,4 @@
-"""Tests of how commands parse and print partitions, hosts, members and control characters."""
+"""How commands parse and print partitions, hosts, members and control characters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_parse_partitions_accepts_the_output_of_partitions_text(numbers: set[int
     assert parse_partitions(partitions_text("orders", numbers)) == ("orders", sorted(numbers))
 
 
-def test_json_has_the_partitions_of_a_member_as_lists_of_numbers() -> None:
+def test_json_output_has_the_partitions_of_a_member_as_lists_of_numbers() -> None:
     found = owned({"b": [1, 0], "a": [2], "none": []})
     assert found == [
         {"topic": "a", "partitions": [2]},
@@ -75,7 +75,7 @@ def test_hosts_in_sentences_are_printed_as_ip_addresses(text: str, plain: str) -
     assert with_plain_hosts({"why": [text, 7]}) == {"why": [plain, 7]}
 
 
-def test_rows_show_each_member_with_its_number_in_the_group() -> None:
+def test_table_rows_show_a_member_as_its_number_in_the_group() -> None:
     members = [{"member": f"app-{n}", "client": "app", "host": f"10.0.0.{n}"} for n in (1, 2)]
     rows = numbered([{"member": "app-2"}, {"member": None}, {"member": "gone"}], members)
     assert rows == [

@@ -24,7 +24,7 @@ from tests.cli.running import run
         ("-b 127.0.0.1:1 topics list -b 127.0.0.1:3", 3),
     ],
 )
-def test_last_bootstrap_option_overrides_earlier_ones_and_the_variable(
+def test_last_bootstrap_option_overrides_earlier_options_and_muster_bootstrap(
     monkeypatch: pytest.MonkeyPatch, words: str, port: int
 ) -> None:
     monkeypatch.setenv("MUSTER_BOOTSTRAP", "127.0.0.1:2")
@@ -45,7 +45,7 @@ def test_every_command_accepts_common_options_before_its_name() -> None:
 
 
 class Context:
-    """A fake typer context in which all parameters precede the name of the command."""
+    """A fake typer context of a command line in which all options precede the command."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params

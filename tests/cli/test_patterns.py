@@ -1,4 +1,4 @@
-"""The selection of names by patterns, and suggestions for names that do not exist."""
+"""Commands select names by patterns, and suggest a name if a name does not exist."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
         (["__hidden"], ["__hidden"], []),
     ],
 )
-def test_chosen_returns_matching_names_and_the_patterns_without_a_match(
+def test_function_chosen_returns_matching_names_and_patterns_without_a_match(
     wanted: list[str], names: list[str], missing: list[str]
 ) -> None:
     assert chosen(wanted, KNOWN, hidden=["__hidden"]) == (names, missing)
 
 
-def test_is_pattern_is_true_only_for_text_with_wildcards() -> None:
+def test_function_is_pattern_is_true_only_for_text_with_wildcards() -> None:
     assert [is_pattern(text) for text in ("a.b-c_d", "a*", "a?", "[ab]")] == [
         False,
         True,
@@ -43,10 +43,12 @@ def test_is_pattern_is_true_only_for_text_with_wildcards() -> None:
     ("missing", "meant"),
     [(["bilin"], "billing"), (["b*", "oders"], "orders"), (["x"], None), (["b*"], None)],
 )
-def test_nearest_returns_the_most_similar_name(missing: list[str], meant: str | None) -> None:
+def test_function_nearest_returns_the_most_similar_name(
+    missing: list[str], meant: str | None
+) -> None:
     assert nearest(missing, ["billing", "orders", "archive"]) == meant
 
 
-def test_sentence_lists_exact_names_before_patterns() -> None:
+def test_sentence_about_selected_names_lists_exact_names_before_patterns() -> None:
     assert spelled(["a", "x*", "b"], "group") == "group a, b and groups like x*"
     assert spelled(["x*", "y?"], "topic") == "topics like x*, y?"

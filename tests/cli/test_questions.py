@@ -1,5 +1,4 @@
-"""Tests of questions on a terminal: the end of the input is an error, and Ctrl-C is an
-interrupt."""
+"""Questions on a terminal: the end of the input is an error, and Ctrl-C is an interrupt."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ from tests.cli.running import run
 
 
 class ATerminal(io.StringIO):
-    """A terminal whose input has ended."""
+    """A fake terminal whose input has ended."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Interrupted(ATerminal):
-    """A terminal on which the user presses Ctrl-C."""
+    """A fake terminal on which the user presses Ctrl-C."""
 
     def readline(self, size: int | None = -1) -> str:
         raise KeyboardInterrupt
@@ -35,7 +34,7 @@ def ask() -> None:
 
 
 def fail() -> NoReturn:
-    """Raises an EOFError that does not come from a terminal."""
+    """Raises an EOFError that does not come from a question on a terminal."""
     raise EOFError("no more bytes")
 
 
@@ -44,7 +43,7 @@ def at_a(terminal: ATerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", ATerminal())
 
 
-def test_error_names_the_option_to_use_when_standard_input_ends(
+def test_error_names_the_option_that_replaces_a_question_when_input_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_a(ATerminal(), monkeypatch)
@@ -60,7 +59,7 @@ def test_error_names_the_option_to_use_when_standard_input_ends(
 
 
 @pytest.mark.parametrize("command", [ask, fail])
-def test_ctrl_c_exits_with_code_130_but_an_eof_error_is_raised(
+def test_ctrl_c_exits_with_code_130_but_an_eof_error_of_the_program_is_raised(
     command: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = typer.Typer()

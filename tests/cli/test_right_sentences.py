@@ -1,4 +1,4 @@
-"""Tests of error texts about empty names, unknown verbs of `groups`, and plans without
+"""Error texts about empty names, about unknown verbs of `groups`, and about plans without
 --execute."""
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.cli.running import run
         ("users add", "USER is empty; see muster users add --help"),
     ],
 )
-def test_empty_name_is_rejected(words: str, said: str) -> None:
+def test_empty_name_of_a_topic_or_group_is_rejected(words: str, said: str) -> None:
     ran = run(*words.split(), "", "--bootstrap", "127.0.0.1:1")
 
     assert (ran.code, ran.out, ran.err) == (USAGE, "", f"muster: {said}\n")
 
 
 @pytest.mark.parametrize("word", ["pause", "restart", "start", "stop"])
-def test_advice_says_to_start_or_stop_the_consumers_of_a_group(word: str) -> None:
+def test_error_about_groups_start_or_stop_advises_to_start_or_stop_consumers(word: str) -> None:
     said = instead("groups", word, [], [])
 
     assert said is not None

@@ -22,7 +22,7 @@ PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret", "carol": "carol-s
 
 
 class Secured:
-    """A broker with a SASL_SSL listener and HTTPS. `as_` runs a command as one of its users."""
+    """A broker with a SASL_SSL listener and HTTPS. `as_` runs a command as one user."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Secured:
         self.broker = Broker(folder / "data", settings, http="127.0.0.1:0")
 
     def as_(self, who: str, *words: str, password: str | None = None) -> Ran:
-        """Runs a command as user ``who``, by default with the correct password of the user."""
+        """Runs a command as user ``who``. By default, the password is correct."""
         file = self.folder / f"{who}.properties"
         given = PASSWORDS[who] if password is None else password
         file.write_text(
@@ -116,8 +116,8 @@ def test_error_for_an_unauthorized_user_names_the_missing_right(secured: Secured
 def test_user_with_describe_on_a_group_gets_its_history_and_verdict(
     secured: Secured,
 ) -> None:
-    """Regression: `groups list` showed a wrong verdict when the user had no rights on the broker's
-    settings."""
+    """In an earlier version, `groups list` showed a wrong verdict if the user had no rights on the
+    settings of the broker."""
     assert secured.as_("admin", "offsets", "set", "mail", "orders:0=0", "--execute").code == 0
     for what in (("--group", "mail"), ("--topic", "orders")):
         allowed = ("acls", "add", "--principal", "User:carol", "--operation", "describe", *what)

@@ -1,5 +1,4 @@
-"""Tests of `muster serve --test`: its JSON line, its errors, and its exit when the parent process
-ends."""
+"""`muster serve --test`: its JSON line, its errors, and its exit when the parent process ends."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from tests.wire import Wire
 
 
 def refused(*words: str, stdin: int | None = subprocess.DEVNULL) -> tuple[int, str]:
-    """Runs `muster serve` with invalid options, and returns the exit code and the error line."""
+    """Runs `muster serve` with invalid options. Returns the exit code and the error line."""
     done = subprocess.run(
         [*COMMAND, "serve", *words],
         cwd=CHECKOUT, stdin=stdin, capture_output=True, text=True, timeout=60, check=False,
@@ -81,7 +80,9 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("words", [[], ["--data"]], ids=["memory", "directory"])
-def test_serve_test_ends_when_its_parent_is_killed(words: list[str], tmp_path: Path) -> None:
+def test_serve_test_ends_when_its_parent_process_is_killed(
+    words: list[str], tmp_path: Path
+) -> None:
     more = [*words, str(tmp_path / "data")] if words else []
     command = [*COMMAND, "serve", "--test", "--with-stdin", *more]
     with subprocess.Popen(
@@ -112,7 +113,7 @@ def test_serve_test_exits_0_on_a_signal(number: signal.Signals) -> None:
         assert muster.process.wait(20) == 0
 
 
-def test_test_broker_with_a_data_directory_marks_a_clean_shutdown(tmp_path: Path) -> None:
+def test_serve_test_with_a_data_directory_writes_the_clean_shutdown_marker(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as muster:
         muster.post("/topics", topics=[{"name": "orders"}])
@@ -121,7 +122,7 @@ def test_test_broker_with_a_data_directory_marks_a_clean_shutdown(tmp_path: Path
     assert (data / ".kafka_cleanshutdown").exists()
 
 
-def test_serve_test_ignores_bytes_on_standard_input() -> None:
+def test_serve_test_ignores_data_on_standard_input() -> None:
     with tested() as muster:
         assert muster.process.stdin is not None
         muster.process.stdin.write("stop\n" * 100_000)
@@ -208,7 +209,7 @@ def test_serve_test_rejects_invalid_options_with_the_reason(
     assert said.startswith(sentence)
 
 
-def test_serve_rejects_with_stdin_without_test() -> None:
+def test_serve_rejects_option_with_stdin_without_option_test() -> None:
     assert refused("--with-stdin") == (2, "--with-stdin needs --test")
 
 
@@ -276,7 +277,7 @@ def test_serve_test_names_an_http_address_in_use() -> None:
     )
 
 
-def test_port_of_a_stopped_test_broker_stays_reserved() -> None:
+def test_port_of_a_broker_that_the_stop_verb_stopped_stays_reserved() -> None:
     with tested() as muster:
         muster.post("/stop")
         code, said = refused("--test", "--listen", muster.bootstrap)

@@ -1,4 +1,4 @@
-"""The data directory in the ready line of `muster serve`."""
+"""How the ready line of `muster serve` shows the data directory."""
 
 from __future__ import annotations
 

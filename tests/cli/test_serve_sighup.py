@@ -1,5 +1,5 @@
-"""After SIGHUP the broker reads its properties again, applies dynamic settings, and logs the
-changed settings that need a restart."""
+"""After SIGHUP, the broker reads its properties file again and applies the dynamic settings. It
+logs the changed settings that need a restart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Hangup = Callable[[str], str]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that uses the settings file `tmp_path/server.properties`."""
+    """Yields a broker with the settings file `tmp_path/server.properties`."""
     (tmp_path / "server.properties").write_text("log.retention.ms=1000\n")
     made = Broker(tmp_path / "data")
     words = [*made._command(), "--config", str(tmp_path / "server.properties")]
@@ -35,8 +35,8 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture
 def hangup(broker: Broker, tmp_path: Path) -> Hangup:
-    """Returns a function that writes server.properties, sends SIGHUP, and returns the line that the
-    broker logs."""
+    """Returns a function that writes server.properties, sends SIGHUP, and returns the broker's log
+    line."""
 
     def send(text: str) -> str:
         (tmp_path / "server.properties").write_text(text)

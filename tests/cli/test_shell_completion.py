@@ -1,4 +1,4 @@
-"""Tests of the scripts that `--show-completion` prints, and of the words that they offer."""
+"""The scripts that `--show-completion` prints, and the words that they offer."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def muster(*words: str, **environment: str) -> str:
 
 
 def completed(line: str, bootstrap: str = "127.0.0.1:1") -> list[str]:
-    """Returns the words that bash offers after a line. With the default address no broker is
-    reachable."""
+    """Returns the words that bash offers after ``line``. No broker runs at the default address."""
     words = line.split(" ")
     return muster(
         _MUSTER_COMPLETE="complete_bash",

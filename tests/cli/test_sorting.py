@@ -28,7 +28,7 @@ COLUMNS = ["topic", Column("end_offset", "END")]
         ("end", 1, "d"),
     ],
 )
-def test_names_sort_ascending_and_numbers_descending_with_unknown_last(
+def test_option_sort_sorts_names_ascending_numbers_descending_and_unknown_values_last(
     sort: str | None, top: int | None, topics: str
 ) -> None:
     assert "".join(row["topic"] for row in in_order(ROWS, sort, top, COLUMNS)) == topics

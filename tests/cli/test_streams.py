@@ -1,4 +1,4 @@
-"""Commands print no traceback when a standard stream is closed or its disk is full."""
+"""Commands print no traceback when a standard stream is closed or is a file on a full disk."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MANY = 3000
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Writes a server.properties with an invalid setting, for which `config check` exits with code
-    4."""
+    """Writes a server.properties with an invalid setting. For this file, `config check` exits with
+    code 4."""
     path = tmp_path / "server.properties"
     path.write_text(SETTINGS + "".join(f"my.own.{n}=x\n" for n in range(MANY)))
     return path
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a line of bash in which $M is the command `muster`."""
+    """Runs a line of bash. In the line, $M is the command `muster`."""
     return subprocess.run(
         ["bash", "-c", f'M="{" ".join(COMMAND)}"\n{line}'],
         capture_output=True,
@@ -43,7 +43,7 @@ def test_exit_code_is_kept_when_the_reader_closes_the_pipe(file: Path) -> None:
     assert ran.returncode == 4, "the problem in the file still sets the exit code"
 
 
-def test_streaming_command_exits_0_when_its_reader_closes_the_pipe(file: Path) -> None:
+def test_command_with_continuous_output_exits_0_when_its_reader_closes_the_pipe(file: Path) -> None:
     ran = shell(f"$M logs dump {file.parent} --json | true; exit ${{PIPESTATUS[0]}}")
     assert (ran.returncode, ran.stderr) == (0, "")
 
@@ -66,7 +66,7 @@ def test_help_prints_one_error_line_when_standard_output_is_a_full_disk() -> Non
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", ">&- <&- 2>&-"])
-def test_closed_streams_do_not_change_the_exit_code(file: Path, closed: str) -> None:
+def test_closed_standard_streams_do_not_change_the_exit_code(file: Path, closed: str) -> None:
     ran = shell(f"$M config check {file} {closed}")
     assert ran.returncode == 4
     assert "Traceback" not in ran.stderr

@@ -1,4 +1,4 @@
-"""Commands print all times in UTC, and parse a printed time as the same time."""
+"""Commands print all times in UTC. A printed time is parsed as the same time."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _LIKE_A_TIME = re.compile(r"\b\d\d:\d\d\b|\b\d{4}-\d\d-\d\d\b")
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker in the time zone of Tokyo. It has one record for each hour near the current time,
-    and a group without members."""
+    """Yields a broker whose time zone is Tokyo. It has a record for each hour before and after the
+    current time, and a group without members."""
     os.environ["TZ"] = "Asia/Tokyo"
     try:
         data = tmp_path_factory.mktemp("shop") / "data"
@@ -122,7 +122,9 @@ def test_printed_times_do_not_depend_on_the_time_zone_of_the_user(
     assert printed[0][-1] == printed[0][-2] == ["2026-01-31T12:00:00.000Z"]
 
 
-def test_groups_reset_accepts_a_time_as_printed_by_groups_why(zone: str, shop: Broker) -> None:
+def test_groups_reset_accepts_a_time_in_the_form_that_groups_why_prints(
+    zone: str, shop: Broker
+) -> None:
     story = run("groups", "why", "billing", "-b", shop.bootstrap).out
     copied = _INSTANT.findall(story)[-1]
     words = ("groups", "reset", "billing", "--topic", "orders", "--to-datetime", copied)

@@ -48,7 +48,7 @@ def test_printed_instant_is_parsed_as_the_same_instant(wall_ms: int) -> None:
         str(NOON_MS),
     ],
 )
-def test_time_is_parsed_in_its_zone_or_else_in_utc(text: str) -> None:
+def test_time_is_parsed_in_utc_when_it_names_no_time_zone(text: str) -> None:
     assert datetime_ms(text) == NOON_MS
 
 
@@ -74,7 +74,7 @@ def test_invalid_time_is_rejected_with_the_reason(text: str, says: str) -> None:
     assert caught.value.exit_code == USAGE
 
 
-def test_number_of_13_digits_is_parsed_as_milliseconds() -> None:
+def test_number_of_13_digits_is_parsed_as_a_timestamp_in_milliseconds() -> None:
     assert instant(datetime_ms("2026112212053")) == "2034-03-16T08:56:52Z"
 
 

@@ -1,4 +1,5 @@
-"""For a command of another Kafka tool the error names the corresponding `muster` command."""
+"""If a user enters a command of another Kafka tool, the error names the corresponding `muster`
+command."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def test_error_about_a_mistyped_command_suggests_a_command(line: str, near: str)
     assert f"Did you mean '{near}'" in done.err
 
 
-def test_error_about_an_unknown_command_suggests_no_command() -> None:
+def test_error_about_a_command_that_resembles_no_command_suggests_no_command() -> None:
     assert instead("groups", "xyzzy", [], COMMANDS) is None
     assert instead("", "kafka-xyzzy", [], COMMANDS) is None
     assert "No such command 'xyzzy'; see muster --help" in run("xyzzy").err
@@ -107,7 +108,7 @@ def _row(options: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("word", ["alter", "fix", "offline", "backup"])
-def test_command_line_page_and_help_contain_the_words_of_kafkas_tools(word: str) -> None:
+def test_command_line_page_and_help_contain_the_terms_that_kafkas_tools_use(word: str) -> None:
     helps = [run(*noun.split(), "--help").out for noun in ("", "topics", "groups", "configs")]
 
     assert re.search(rf"\b{word}\b", PAGE, re.IGNORECASE)

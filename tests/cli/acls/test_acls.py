@@ -1,4 +1,5 @@
-"""`muster acls` on a running broker with an authorizer, and on a stopped broker's directory."""
+"""`muster acls` on a running broker with an authorizer, and on the data directory of a stopped
+broker."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def acls(words: str, *more: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker whose administrator's ACLs are in the data directory before its first start."""
+    """Yields a broker with an authorizer. The ACLs of its administrator were added before its first
+    start."""
     broker = Broker(tmp_path_factory.mktemp("acls") / "data", SETTINGS)
     made = acls(f"add {ADMIN}", "--data-dir", str(broker.data))
     assert (made.code, made.err) == (0, f"muster: created {broker.data}, which did not exist\n")
@@ -33,8 +35,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def at(secured: Broker) -> Iterator[list[str]]:
-    """Yields the options that select the broker. Removes the ACLs of topics and groups after the
-    test."""
+    """Yields the command-line options that select the broker. Removes the ACLs of topics and groups
+    after the test."""
     at = ["--bootstrap", secured.bootstrap]
     yield at
     assert acls("remove --topic * --execute", *at).code == 0
@@ -134,7 +136,7 @@ def test_command_suggested_by_acls_explain_removes_only_the_denying_acl(at: list
     assert [row["host"] for row in acls("list --deny --json", *at).json] == ["10.0.0.9"]
 
 
-def test_acls_explain_notes_a_decision_that_depends_on_host_or_super_users(
+def test_acls_explain_notes_that_a_decision_depends_on_host_or_super_users(
     at: list[str], secured: Broker, tmp_path: Path
 ) -> None:
     acls("add --principal User:* --deny --operation all --topic orders --host 10.0.0.9", *at)
@@ -166,7 +168,7 @@ def test_acls_explain_notes_a_decision_that_depends_on_host_or_super_users(
     )
 
 
-def test_acls_list_fails_and_explain_allows_when_no_authorizer_is_set(broker: Broker) -> None:
+def test_acls_list_fails_and_acls_explain_allows_when_no_authorizer_is_set(broker: Broker) -> None:
     at = ["--bootstrap", broker.bootstrap]
     assert acls("explain --principal User:a --operation read --topic t", *at).out == (
         "User:a may Read Topic t: the broker has no authorizer, so every principal may do"

@@ -29,7 +29,7 @@ def consumer(broker: Muster) -> Consumer:
     return member
 
 
-def test_offset_of_a_consumer_group_is_restored_once_its_members_have_left(tmp_path: Path) -> None:
+def test_offset_of_a_consumer_group_is_restored_after_its_members_have_left(tmp_path: Path) -> None:
     saved = str(tmp_path / "saved.json")
     with Muster() as old, Muster() as new:
         restore = ("backup", "restore", saved, "--outside-logs", "--execute", "--bootstrap")

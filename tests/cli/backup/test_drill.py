@@ -1,4 +1,4 @@
-"""Restore drill: `muster backup restore` brings back deleted offsets, settings and topics."""
+"""`muster backup restore` restores deleted offsets, settings and topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Muster = Callable[..., Ran]
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker that only this module uses. The fixture waits until its group coordinator is
+    """Yields a broker that only this module uses, after its group coordinator has become
     available."""
     make = Broker if request.param == "muster" else KafkaBroker
     broker = make(tmp_path_factory.mktemp(request.param) / "data").start()
@@ -35,14 +35,14 @@ def cluster(
 
 
 def serves_groups(broker: Broker) -> bool:
-    """True if the group coordinator is available. A new Kafka broker first returns
-    NOT_COORDINATOR."""
+    """Returns True if the group coordinator is available. A new Kafka broker returns
+    NOT_COORDINATOR at first."""
     return "GROUP_ID_NOT_FOUND" in run("offsets", "get", "nobody", "-b", broker.bootstrap).err
 
 
 @pytest.fixture
 def muster(cluster: Broker) -> Muster:
-    """A function that runs a command on the broker and asserts that it exits with ``code``."""
+    """Returns a function that runs a command on the broker and checks its exit code."""
 
     def ran(*words: str, code: int = 0) -> Ran:
         done = run(*words, "--bootstrap", cluster.bootstrap)
@@ -53,8 +53,8 @@ def muster(cluster: Broker) -> Muster:
 
 
 def state(muster: Muster, group: str, topic: str) -> tuple[Any, ...]:
-    """Returns what the restore must recover: the group's offsets, and retention.ms and partition
-    count of the topic."""
+    """Returns the state that a restore must recover: offsets of the group, retention.ms and number
+    of partitions of the topic."""
     offsets = muster("offsets", "get", group, "--json").json
     [described] = muster("topics", "describe", topic, "--json").json
     kept = [(row["partition"], row["offset"], row["metadata"]) for row in offsets]

@@ -1,4 +1,4 @@
-"""A backup file is read with the content that was written. Changed and truncated files are
+"""Backup files: a written file is read with the same content. Changed and truncated files are
 rejected."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_backup_is_equal_after_it_is_written_and_read() -> None:
     assert from_text(to_text(BACKUP), "f") == BACKUP
 
 
-def test_of_groups_selects_groups_of_a_backup_by_name_or_pattern() -> None:
+def test_groups_of_a_backup_are_selected_by_name_or_pattern() -> None:
     more = replace(BACKUP, groups=BACKUP.groups | {"mail": {}, "mailer": {}})
     assert of_groups(more, ["billing"]) == BACKUP
     assert list(of_groups(more, ["mail*"]).groups) == ["mail", "mailer"]

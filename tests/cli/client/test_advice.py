@@ -1,5 +1,5 @@
-"""The advice in the error about an unreachable broker, for the --bootstrap address and for other
-brokers."""
+"""The advice in the error about an unreachable broker. It differs between the --bootstrap address
+and other brokers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_error_about_an_unreachable_bootstrap_advises_to_start_a_broker() -> Non
     assert caught.value.exit_code == UNREACHABLE
 
 
-def test_error_about_an_unreachable_later_broker_advises_cluster_check() -> None:
+def test_error_about_an_unreachable_other_broker_advises_cluster_check() -> None:
     cluster = Cluster("a:9001", security=Mock())
     with pytest.raises(CommandError, match=r"9002 .*; `muster cluster check` shows") as caught:
         cluster.connect("a", 9002)

@@ -1,4 +1,4 @@
-"""Tests of concurrent requests to brokers, and of the number of requests for many groups."""
+"""Concurrent requests to brokers with `at_once`, and the number of requests for many groups."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Value = dict[str, Any]
 
 
 class Lane:
-    """A connection that returns responses only when as many requests are in flight as the barrier
-    requires."""
+    """A connection that returns responses only when the given number of requests are in flight at
+    once."""
 
     def __init__(self, together: threading.Barrier) -> None:
         self.together = together
@@ -37,8 +37,8 @@ class Lane:
 
 
 class Lanes:
-    """A cluster that opens `Lane` connections. ``made`` has the number of connections that each
-    call opened."""
+    """A cluster that opens `Lane` connections. ``made`` records the number of connections of each
+    `lanes` call."""
 
     def __init__(self, together: int) -> None:
         self.barrier = threading.Barrier(together)
@@ -55,7 +55,7 @@ def ask(cluster: Lanes, values: Iterable[Value]) -> list[Value]:
     return at_once(cluster, calls)  # type: ignore[arg-type]
 
 
-def test_at_once_returns_results_in_call_order_with_one_request_in_flight() -> None:
+def test_function_at_once_returns_results_in_call_order_from_concurrent_connections() -> None:
     cluster = Lanes(together=LANES)
     values = [{"number": number} for number in range(3 * LANES)]
 
@@ -63,14 +63,14 @@ def test_at_once_returns_results_in_call_order_with_one_request_in_flight() -> N
     assert cluster.made == [LANES]
 
 
-def test_at_once_opens_no_connection_for_a_single_call() -> None:
+def test_function_at_once_opens_no_connection_for_a_single_call() -> None:
     cluster = Lanes(together=1)
 
     assert ask(cluster, [{"number": 1}]) == [{"number": 1}]
     assert cluster.made == []
 
 
-def test_at_once_raises_the_error_of_a_rejected_call() -> None:
+def test_function_at_once_raises_the_error_of_a_rejected_call() -> None:
     with pytest.raises(CommandError, match="refused"):
         ask(Lanes(together=1), [{"wrong": 1}, *({"number": n} for n in range(50))])
 
@@ -83,7 +83,7 @@ PARTITIONS = 4
 def test_offsets_of_many_groups_are_fetched_in_batches(
     broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command sends one request for each batch of groups, and two ListOffsets requests to each
+    """The command sends one OffsetFetch for each batch of groups, and two ListOffsets to each
     leader."""
     Asked(broker.bootstrap).create_topic(name, PARTITIONS)
     cluster = Cluster(broker.bootstrap)

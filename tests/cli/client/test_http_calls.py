@@ -1,4 +1,4 @@
-"""User names and passwords are sent only over HTTPS, or over HTTP to a loopback address."""
+"""Commands send user names and passwords only over HTTPS, or over HTTP to a loopback address."""
 
 from __future__ import annotations
 

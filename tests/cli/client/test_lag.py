@@ -1,5 +1,4 @@
-"""Tests of the lag of a committed offset, which depends on the log start offset and the log end
-offset."""
+"""The lag of a committed offset, and offsets outside the log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tests of the option --command-config, its environment variable, and client properties that are
-ignored."""
+"""The option --command-config, its environment variable, and client properties that commands
+ignore."""
 
 from __future__ import annotations
 

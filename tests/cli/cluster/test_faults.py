@@ -55,18 +55,17 @@ def seen(
     moves: Moves | None = None,
     min_isr: int = 2,
 ) -> Facts:
-    """Returns the facts of a Metadata response in which every topic has the same
-    min.insync.replicas."""
+    """Returns the facts of a Metadata response. All topics have the same min.insync.replicas."""
     return facts_of(answer(topics, *more), moves or {}, dict.fromkeys(topics, min_isr))
 
 
 def judged(facts: Facts, views: Mapping[int, Facts | str] | None = None) -> list[Fault]:
-    """Returns the faults that the check finds. By default all brokers report the same metadata."""
+    """Returns the faults that `muster cluster check` finds. By default, all brokers return the same
+    metadata."""
     return faults(facts, dict.fromkeys(facts.brokers, facts) if views is None else views)
 
 
 def verdicts(found: list[Fault]) -> list[tuple[str, int | None]]:
-    """The verdict and the broker of each fault."""
     return [(each.verdict, each.broker) for each in found]
 
 
@@ -123,7 +122,7 @@ def test_min_insync_replicas_above_the_replica_count_is_not_a_fault() -> None:
     assert judged(seen({"orders": [(1, [1], [1])]}, min_isr=2)) == []
 
 
-def test_other_leader_is_a_fault_only_when_the_preferred_is_in_sync() -> None:
+def test_non_preferred_leader_is_a_fault_only_if_the_preferred_leader_is_in_sync() -> None:
     topics = {"orders": [(2, [1, 2], [1, 2]), (2, [1, 2], [2])]}
     found = judged(seen(topics, min_isr=1))
 
@@ -132,7 +131,7 @@ def test_other_leader_is_a_fault_only_when_the_preferred_is_in_sync() -> None:
 
 
 @pytest.mark.parametrize("controller", [-1, 9])
-def test_cluster_without_a_controller_has_a_fault(controller: int) -> None:
+def test_missing_controller_is_a_fault(controller: int) -> None:
     found = judged(seen(WELL, (1, 2, 3), controller))
     assert verdicts(found) == [("NO_CONTROLLER", None)]
 
@@ -192,13 +191,13 @@ def test_unreachable_broker_is_reported_once(
     assert printed.count("broker 2 could not be queried") == 1
 
 
-def test_response_with_another_controller_is_not_a_fault() -> None:
-    """In KRaft mode each Metadata response names an arbitrary broker as controller."""
+def test_brokers_that_name_different_controllers_are_not_a_fault() -> None:
+    """In KRaft mode, each Metadata response names an arbitrary broker as the controller."""
     facts = seen()
     assert judged(facts, {1: seen(WELL, (1, 2, 3), 1), 2: facts}) == []
 
 
-def test_fault_sentence_names_three_partitions_and_the_json_names_all() -> None:
+def test_fault_sentence_names_three_partitions_and_its_json_names_all_partitions() -> None:
     topics = {f"t{number}": [(-1, [3], [3])] for number in range(9)}
     [leaderless, _] = judged(seen(topics, (1, 2)))
 

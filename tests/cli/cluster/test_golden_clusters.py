@@ -1,8 +1,7 @@
-"""Golden sessions of `muster cluster describe|why|check`, which show the output for each kind of
-fault.
+"""Golden sessions of `muster cluster describe|why|check`, with the output for each kind of fault.
 
 Three brokers run in this process with a simulated ZooKeeper. The expected output is in
-`tests/cli/golden/clusters`, where N replaces durations and epochs that differ between runs.
+`tests/cli/golden/clusters`. There, N replaces durations and epochs that differ between runs.
 """
 
 from __future__ import annotations
@@ -49,24 +48,23 @@ LAG = {
     "replica.fetch.backoff.ms": "50",
 }
 AT_ONCE = {"controlled.shutdown.enable": "false"}
-"""Settings with which a stopped broker does not notify the controller, as if the broker had been
-killed."""
+"""With this setting, a stopped broker does not notify the controller, like a killed broker."""
 AHEAD_S = 90
 WITHIN_S = 240
 _VARIES = re.compile(
     r"\d+\.\d s(?= ago| or more)|(?:90\.0|8\d\.\d) s(?= ahead)"
     r"|(?<=broker epoch )\d+|(?<=  epoch )\d+"
 )
-"""Matches figures that depend on the machine's load. The offset of a clock is shown without the
-time of the request that asks for it."""
+"""Matches figures that depend on the machine's load, such as ages. The figure for a clock that is
+90 s ahead can be lower by the duration of the request."""
 _SOONER = re.compile(
     r"^(\S+  broker (\d) has registered  \(broker \d\)\n)"
     r"((?:\S+  the ZooKeeper session is established\n)?"
     r"\S+  broker \2 has registered \(broker epoch N\)\n)",
     re.MULTILINE,
 )
-"""Matches the controller's entry about a registration when it precedes the broker's own entries
-about the same registration. The order of these entries differs between runs."""
+"""Matches two entries about the same registration in the wrong order: the controller's entry before
+the broker's entry. Their order differs between runs."""
 
 
 @asynccontextmanager
@@ -75,7 +73,7 @@ async def three(
     settings: Mapping[str, str] | None = None,
     files: Mapping[int, FileSystem] | None = None,
 ) -> AsyncIterator[Members]:
-    """A cluster of three brokers with the topic orders. Broker 1 is the controller."""
+    """Yields a cluster of three brokers with the topic orders. Broker 1 is the controller."""
     with capture_logs():
         async with members(folder, {**SETTINGS, **(settings or {})}, files) as there:
             await create(there, "orders", ORDERS)
@@ -83,7 +81,6 @@ async def three(
 
 
 async def called(broker: Broker, name: str, version: int, **value: Any) -> Any:
-    """The response of ``broker`` to a request."""
     return await asked(broker, lambda wire: wire.call(name, version, value))
 
 
@@ -101,7 +98,7 @@ async def create(there: Members, name: str, replicas: list[list[int]]) -> None:
 
 
 def isr(there: Members, name: str, index: int) -> list[int]:
-    """Returns the ISR that ZooKeeper stores."""
+    """Returns the ISR of a partition that is stored in ZooKeeper."""
     node = there.ensemble.nodes[topics.state_path(name, index)]
     return sorted(topics.decode_state(name, index, node.data or b"").isr)
 
@@ -123,7 +120,7 @@ async def await_in_sync(there: Members, name: str, replicas: list[list[int]]) ->
 
 
 def all_have_fetched(there: Members, name: str, replicas: list[list[int]]) -> bool:
-    """True if each leader of the topic has received a Fetch request from each of its followers."""
+    """Returns True if each leader of the topic has received a Fetch from each of its followers."""
     for broker in there.brokers.values():
         for index, brokers in enumerate(replicas):
             entry = broker.logs.topics.get(name)
@@ -148,7 +145,7 @@ async def known(there: Members, name: str, index: int, leader: int, in_sync: lis
 
 
 async def without_three(there: Members) -> None:
-    """Waits until all brokers have removed broker 3 from their metadata."""
+    """Waits until broker 3 is absent from the metadata of all other brokers."""
 
     def is_so() -> bool:
         return all(len(each.cluster.brokers(LISTENER)) == 2 for each in there.brokers.values())
@@ -157,7 +154,8 @@ async def without_three(there: Members) -> None:
 
 
 async def play(there: Members, name: str, more: Iterable[Broker] = ()) -> None:
-    """Runs the commands of a golden session on the running brokers and compares the output."""
+    """Runs the commands of a golden session on the running brokers and compares the output with the
+    file."""
     ports = {node: each.sockets.addresses()[0][1] for node, each in there.brokers.items()}
     addresses = [f"127.0.0.1:{port}" for port in ports.values()]
     addresses += [f"127.0.0.1:{each.sockets.addresses()[0][1]}" for each in more]
@@ -238,7 +236,8 @@ async def a_deletion_waits_and_the_controller_moves(folder: Path) -> None:
 
 
 def waits(broker: Broker) -> bool:
-    """True if the broker is the controller and has an operation that waits for another broker."""
+    """Returns True if the broker is the controller and one of its operations waits for another
+    broker."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term

@@ -1,4 +1,4 @@
-"""The faults that `muster cluster check` finds in responses of Muster's own API."""
+"""The faults that `muster cluster check` finds in the responses of Muster's own API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Value = dict[str, Any]
 
 
 def said(ahead_ms: int = 0, took_ms: int = 10, **more: Any) -> Value:
-    """The response of a broker whose clock is `ahead_ms` ahead of the local clock."""
+    """Returns the response of a broker. The clock of the broker is ``ahead_ms`` ahead of the local
+    clock."""
     return {
         "epoch": 7,
         "zookeeper": "connected",
@@ -27,7 +28,7 @@ def verdicts(told: dict[int, Value], nodes: Value | None = None) -> list[tuple[s
     return [(each.verdict, each.sentence) for each in reported_faults(told, nodes, [])]
 
 
-def test_brokers_with_close_clocks_have_no_faults() -> None:
+def test_brokers_with_small_clock_skew_have_no_faults() -> None:
     assert verdicts({1: said(), 2: said(300), 3: said(-300)}) == []
     assert verdicts({}, {"bad_nodes": [], "more_bad_nodes": 0}) == []
 
@@ -79,7 +80,7 @@ def test_unparsable_zookeeper_nodes_are_named_with_the_reason() -> None:
     ]
 
 
-def test_duplicate_broker_id_is_the_first_fault() -> None:
+def test_duplicate_broker_id_is_listed_before_other_faults() -> None:
     found = reported_faults({1: said(epoch=None)}, None, [Twin(1, "a:9092", "b:9092")])
 
     assert [(each.verdict, each.broker) for each in found] == [
@@ -91,7 +92,7 @@ def test_duplicate_broker_id_is_the_first_fault() -> None:
     )
 
 
-def test_unenforced_quotas_and_credentials_are_reported_once() -> None:
+def test_unsupported_quotas_and_credentials_are_reported_once_per_cluster() -> None:
     rows = [
         {"entity": "client-id app", "settings": ["consumer_byte_rate", "producer_byte_rate"]},
         {"entity": "user alice", "settings": ["SCRAM-SHA-256", "request_percentage"]},

@@ -1,4 +1,5 @@
-"""`muster cluster why` merges the journals of several brokers into one history."""
+"""`muster cluster why` merges the journals of several brokers into one history of a partition, a
+broker or the controller."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ Value = dict[str, Any]
 
 
 def entry(at_s: int, kind: str, cause: str, why: str, **more: Any) -> Value:
-    """A journal entry as Muster's API returns it."""
+    """Returns a journal entry as Muster's API returns it."""
     return {
         "at_ms": 1_700_000_000_000 + 1000 * at_s,
         "kind": kind,
@@ -77,7 +78,7 @@ def test_merge_of_journals_keeps_an_entry_when_no_journal_has_its_cause() -> Non
     assert merged({}) == []
 
 
-def test_left_isr_returns_the_entry_that_last_removed_the_broker() -> None:
+def test_function_left_isr_returns_the_entry_that_last_removed_the_broker() -> None:
     back = entry(95, "isr", "in", "broker 2 has caught up", isr=[1, 2], isr_before=[1])
     story = [CREATED, GONE, SLOW]
 
@@ -87,7 +88,7 @@ def test_left_isr_returns_the_entry_that_last_removed_the_broker() -> None:
     assert left_isr(story, 1) is None
 
 
-def test_last_move_returns_the_election_of_the_current_leader() -> None:
+def test_function_last_move_returns_the_entry_about_the_election_of_the_current_leader() -> None:
     assert last_move([CREATED, GONE, SLOW], 1) == GONE
     assert last_move([CREATED, GONE], 2) is None
     assert last_move([], 1) is None
@@ -170,7 +171,7 @@ def test_lines_of_broker_show_why_its_replicas_are_out_of_sync() -> None:
     ]
 
 
-def test_lines_of_broker_give_no_successor_as_the_reason_for_partitions_of_other_leaders() -> None:
+def test_lines_of_broker_omit_the_new_leader_from_the_reason_for_several_partitions() -> None:
     gone = "broker 2 is no longer registered in ZooKeeper"
     led = "the leader, broker {}, is no longer registered in ZooKeeper; broker {} is the first live"
     row = {"topic": "orders", "since_ms": 1_700_000_000_000, "cause": "gone", "records": None,
@@ -195,7 +196,7 @@ def test_lines_of_broker_give_no_successor_as_the_reason_for_partitions_of_other
     ]
 
 
-def test_lines_of_controller_show_pending_work_and_what_it_waits_for() -> None:
+def test_lines_of_controller_show_pending_work_and_the_awaited_brokers() -> None:
     doing = {
         "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
         "shutdowns": [{"broker": 3, "partitions": 2}],
@@ -240,7 +241,7 @@ def test_cluster_why_rejects_an_unknown_subject(what: str) -> None:
     )
 
 
-def test_lines_name_the_unreachable_broker_that_has_the_missing_history() -> None:
+def test_lines_name_the_unreachable_broker_whose_journal_is_missing() -> None:
     unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster broker"}]
     moved = merged({2: [TOLD]})[0]
     out = {"broker": 3, "alive": True, "left": None, "adding": False, "records": None,
@@ -272,7 +273,7 @@ def test_lines_name_the_unreachable_broker_that_has_the_missing_history() -> Non
     ]
 
 
-def test_left_isr_uses_an_entry_without_a_previous_isr() -> None:
+def test_function_left_isr_returns_an_entry_that_has_no_previous_isr() -> None:
     first = led(0, "told", "the controller reports broker 3 as leader", 3, 0, [1, 2, 3])
     then = {**TOLD, "isr_before": []}
 

@@ -20,8 +20,8 @@ LISTENERS = "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0\n"
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Returns the path of the broker's certificate with its key (OWN) and of the CA's certificate
-    (CA)."""
+    """Returns the paths of two PEM files: OWN has the broker's certificate and key, and CA has the
+    CA's certificate."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     return {"OWN": str(authority.issue("broker").pem), "CA": str(authority.certificate)}
 
@@ -47,7 +47,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ),
     ],
 )
-def test_config_check_reports_key_store_settings_that_prevent_a_start(
+def test_config_check_reports_keystore_settings_that_prevent_a_start(
     tmp_path: Path, stores: dict[str, str], text: str, setting: str, why: str
 ) -> None:
     for name, path in stores.items():
@@ -60,7 +60,7 @@ def test_config_check_reports_key_store_settings_that_prevent_a_start(
     assert fault["why"] == _refusal_of_the_start(file, tmp_path)
 
 
-def test_config_check_accepts_valid_key_stores(tmp_path: Path, stores: dict[str, str]) -> None:
+def test_config_check_accepts_valid_keystores(tmp_path: Path, stores: dict[str, str]) -> None:
     text = f"ssl.keystore.location={stores['OWN']}\nssl.truststore.location={stores['CA']}\n"
     file = _file(tmp_path, f"{LISTENERS}{text}ssl.client.auth=required")
 

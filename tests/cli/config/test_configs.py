@@ -1,5 +1,4 @@
-"""Tests of the JSON and the errors of `muster configs`, and of its requests to brokers older than
-Kafka 2.3."""
+"""`muster configs`: its JSON, its errors, and its requests to brokers older than Kafka 2.3."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ Muster = Callable[..., str]
 
 @pytest.fixture
 def muster(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Muster:
-    """Returns a function that runs a command in this process. The function returns standard output,
-    or standard error if the expected exit ``code`` is not 0."""
+    """Returns a function that runs a command in this process and checks its exit code. The function
+    returns standard output, or standard error if the code is not 0."""
 
     def run(*words: str, code: int = 0, to: Broker = broker) -> str:
         try:
@@ -38,7 +37,7 @@ def muster(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Muster:
 
 @pytest.fixture
 def as_json(muster: Muster) -> Callable[..., Any]:
-    """A function that returns the JSON output of a command."""
+    """Returns a function that runs a command and returns its JSON output."""
     return lambda *words, **more: json.loads(muster(*words, "--json", **more))
 
 
@@ -109,7 +108,8 @@ def entry(name: str, value: str, source: int, **fields: Any) -> dict[str, Any]:
 
 
 def test_alter_configs_request_contains_all_settings_before_kafka_2_3() -> None:
-    """An AlterConfigs request resets every setting that the request does not contain."""
+    """AlterConfigs resets every setting that the request omits, so the request must repeat the
+    current settings."""
     before = {
         each["name"]: each
         for each in (

@@ -1,4 +1,5 @@
-"""`muster dev cluster` starts three brokers, also with a ZooKeeper, and reports a failed start."""
+"""`muster dev cluster` starts three brokers, with or without a ZooKeeper, and reports a failed
+start."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def test_dev_cluster_reports_the_last_output_line_of_an_exited_zookeeper(tmp_pat
     assert "ZooKeeper exited with 127: java: not found" in ran.err
 
 
-def test_dev_cluster_keeps_data_only_with_a_zookeeper(tmp_path: Path) -> None:
+def test_dev_cluster_refuses_to_keep_data_without_a_zookeeper(tmp_path: Path) -> None:
     ran = run("dev", "cluster", "--data", str(tmp_path / "dev"), "--port", str(free_ports(7)))
 
     assert ran.code == REFUSED
@@ -116,7 +117,7 @@ def test_dev_cluster_needs_no_zookeeper_and_runs_the_printed_commands(
 
 
 def post(found: re.Match[str]) -> Any:
-    """Sends a POST request to the host and path that a regular expression has found."""
+    """Sends a POST request to the host and path that ``found`` has matched."""
     connection = HTTPConnection(found[1], timeout=60)
     connection.request("POST", found[2])
     with connection.getresponse() as response:
@@ -125,7 +126,8 @@ def post(found: re.Match[str]) -> Any:
 
 @contextmanager
 def dev_cluster(ending: signal.Signals, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs `muster dev cluster` with three brokers; ``ending`` has its default effect."""
+    """Runs `muster dev cluster` with three brokers. The child process does not ignore the signal
+    ``ending``."""
     dev = subprocess.Popen(
         [*COMMAND, "dev", "cluster", "--brokers", "3", *words],
         cwd=CHECKOUT,
@@ -174,7 +176,7 @@ def test_dev_cluster_runs_three_brokers_until_a_signal_stops_it(
 
 
 def works(bootstrap: str) -> None:
-    """Asserts that produced records can be consumed and that the cluster has no faults."""
+    """Checks that produced records can be consumed and that the cluster has no faults."""
     created = run("topics", "create", "orders", "-p", "6", "-b", bootstrap)
     assert created.code == 0, created.err
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
@@ -196,7 +198,7 @@ def works(bootstrap: str) -> None:
 
 
 def polled(consumer: Consumer) -> list[int]:
-    """The values of the records that one poll of at most 1 s returns."""
+    """Polls once, for at most 1 s, and returns the values of the records."""
     messages = consumer.consume(60, 1.0)
     return [int(each.value() or b"") for each in messages if each.error() is None]
 
@@ -210,13 +212,11 @@ def is_there(process: int) -> bool:
 
 
 def script(path: Path, line: str) -> None:
-    """Writes an executable shell script that has only this line."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
 
 
 def free_again(port: int) -> bool:
-    """True if no process listens on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0

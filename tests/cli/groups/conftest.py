@@ -22,7 +22,6 @@ def any_kafka(
 
 @pytest.fixture
 def at(any_kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """Sets MUSTER_BOOTSTRAP to the address of the broker during the test, and returns the
-    broker."""
+    """Sets MUSTER_BOOTSTRAP to the address of the broker, and returns the broker."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", any_kafka.bootstrap)
     return any_kafka

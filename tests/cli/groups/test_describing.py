@@ -23,7 +23,7 @@ def finding(verdict: str) -> dict[str, Any]:
     }
 
 
-def test_headline_shows_each_finding_with_its_advice() -> None:
+def test_headline_of_groups_describe_shows_each_finding_with_its_advice() -> None:
     told = GroupHealth("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED"), finding("FLAPPING")])
     assert headline(told) == [
         "BLOCKED: it is BLOCKED",
@@ -38,7 +38,7 @@ def test_headline_shows_the_number_of_findings_that_the_response_omits() -> None
     assert headline(told)[-1] == "and 7 more findings of the same or lower severity"
 
 
-def test_verdict_of_the_command_is_shown_before_the_findings_of_the_broker() -> None:
+def test_verdict_computed_by_the_command_precedes_the_findings_of_the_broker() -> None:
     told = GroupHealth("OUT_OF_RANGE", None, "it is outside", [finding("FLAPPING")])
     assert headline(told)[:2] == ["OUT_OF_RANGE: it is outside", "FLAPPING: it is FLAPPING"]
 

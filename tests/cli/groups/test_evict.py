@@ -1,4 +1,4 @@
-"""`muster groups evict`: the selection of members, the plan, and the result per member."""
+"""`muster groups evict`: which members it selects, the plan, and the result per member."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ for line in sys.stdin:
     consumer.poll(0.05)
     print("polled", flush=True)
 """
-"""The script of a member, which polls once for each line of its input.
+"""The script of a group member, which polls once for each line of its input.
 
-The member runs in a child process so that the test can kill it: librdkafka 2.16 once did not return
-from the close of a consumer that Kafka 4.3.1 had evicted. The call holds Python's global
-interpreter lock, so a timeout inside the process cannot end the test.
+The member runs in a child process, so that the test can kill it. librdkafka 2.16 once did not
+return from the close of a consumer that Kafka 4.3.1 had evicted. That call holds Python's global
+interpreter lock, so no timeout in the same process could end it.
 """
 Row = dict[str, Any]
 Join = Callable[..., str]
@@ -47,8 +47,8 @@ def members(group: str) -> list[Row]:
 
 @pytest.fixture
 def join(at: Broker, name: str) -> Iterator[Join]:
-    """Returns a function that starts a member of the group ``name``, waits until the member owns
-    partitions, and returns the member id."""
+    """Yields a function that starts a member of group ``name``. The function waits until the member
+    owns partitions, and returns the member id."""
     Cluster(at.bootstrap).create_topic(name, 4)
     processes: list[subprocess.Popen[str]] = []
 

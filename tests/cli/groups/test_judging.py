@@ -1,5 +1,5 @@
-"""Verdicts of groups that the commands read from Muster's HTTP API or compute from Kafka's
-protocol."""
+"""The verdicts of groups in commands. Commands read them from Muster's HTTP API, or compute them
+from responses of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.wire import Wire
 
 RECORDS = 5
 OLD_MS = 600_000
-"""An age of unread records in ms that is old enough for the verdict LAGGING."""
+"""The age of unread records in ms at which the verdict is LAGGING."""
 UNJUDGED = (
     "not checked: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD, LOCKS_EXPIRE, FLAPPING and"
     " ABANDONED"
@@ -43,7 +43,7 @@ def produce(broker: Broker, topic: str, age_ms: int) -> None:
 
 
 class Reader:
-    """A member that commits offset 0 of its partition and reads no record."""
+    """A member that has committed offset 0 of its partition and reads no record."""
 
     def __init__(self, broker: Broker, group: str) -> None:
         self.commands = Commands(broker.bootstrap)
@@ -67,7 +67,7 @@ def row(ran: Ran, group: str) -> dict[str, Any]:
 
 @pytest.fixture
 def topic(at: Broker, name: str) -> str:
-    """Creates an empty topic with one partition. The group of the same name consumes this topic."""
+    """Creates an empty topic with one partition. A group with the same name consumes the topic."""
     Cluster(at.bootstrap).create_topic(name, 1)
     return name
 
@@ -133,7 +133,7 @@ def test_empty_group_with_old_unread_records_is_lagging(
 
 @pytest.mark.interop
 @pytest.mark.usefixtures("reader")
-def test_lagging_verdict_has_no_exact_age_when_too_many_times_are_needed(
+def test_lagging_verdict_has_no_exact_age_when_too_many_partitions_lag(
     at: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -223,7 +223,7 @@ def test_http_address_of_another_cluster_is_rejected(
 
 
 @pytest.mark.interop
-def test_groups_list_computes_out_of_range_earlier_than_the_broker(
+def test_groups_list_shows_out_of_range_before_the_broker_has_judged_the_group(
     muster: Broker, name: str
 ) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
@@ -265,8 +265,8 @@ def test_groups_describe_shows_offsets_pending_in_an_open_transaction(
 
 
 class Api:
-    """A fake HTTP API that lists one group per verdict and returns ``findings`` for each request of
-    group details."""
+    """A fake HTTP API. It lists one group for each verdict, and returns ``findings`` as the details
+    of each group."""
 
     def __init__(self, verdicts: list[str], findings: list[dict[str, Any]] | None = None) -> None:
         self.verdicts = verdicts
@@ -288,7 +288,7 @@ def told(api: Api) -> dict[str, GroupHealth]:
     return judging._by_history(api, known, Manner("test", None, 1))  # type: ignore[arg-type]
 
 
-def test_details_of_ok_groups_are_not_requested_when_the_groups_are_many(
+def test_details_of_ok_groups_are_not_requested_when_there_are_many_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(judging, "MOST_ASKED", 2)
@@ -315,7 +315,7 @@ def test_verdict_of_the_group_details_overrides_the_verdict_of_the_list() -> Non
     assert (well.verdict, well.sentence) == ("OK", "the group no longer has a problem")
 
 
-def test_partitions_of_an_ok_group_are_ok_without_time_lookups() -> None:
+def test_partitions_of_an_ok_group_are_ok_although_no_timestamps_were_looked_up() -> None:
     group = Group("g", "classic", "Stable", "consumer", "range", "", [], {})
     known = Known(group, {("t", 0): Committed(5)})
     logs = {("t", 0): Bounds(0, 9)}

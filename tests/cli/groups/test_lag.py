@@ -21,8 +21,8 @@ RECORDS = 6
 
 @pytest.fixture
 def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Creates a topic of two partitions with six records each, and sets MUSTER_BOOTSTRAP to its
-    broker."""
+    """Creates a topic with two partitions of six records each. Sets MUSTER_BOOTSTRAP to the
+    broker's address."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     Cluster(broker.bootstrap).create_topic(name, 2)
     Feed(broker.bootstrap, name, 2).send(2 * RECORDS)
@@ -42,8 +42,8 @@ def commit(group: str, *offsets: str) -> None:
 
 @pytest.fixture
 def outside(broker: Broker, topic: str) -> str:
-    """A group with two offsets outside the logs: after the log end offset of partition 0, and
-    before the log start offset of partition 1."""
+    """Returns a group with an offset after the log end offset of partition 0 and one before the log
+    start offset of partition 1."""
     commit(topic, f"{topic}:0=10006", f"{topic}:1=1")
     trim(broker, topic, 1, 4)
     return topic
@@ -75,7 +75,9 @@ def test_offset_after_the_log_end_fails_the_check_and_does_not_reduce_total_lag(
         assert f"offsets are outside the log: {outside}" in found.err
 
 
-def test_lag_table_omits_lost_records_when_all_offsets_are_in_their_logs(topic: str) -> None:
+def test_lag_table_has_no_lost_records_column_when_all_offsets_are_in_their_logs(
+    topic: str,
+) -> None:
     commit(topic, f"{topic}:0=2", f"{topic}:1=6")
 
     assert "LOST-RECORDS" not in run("groups", "lag", topic).out
@@ -84,7 +86,7 @@ def test_lag_table_omits_lost_records_when_all_offsets_are_in_their_logs(topic: 
 
 @pytest.fixture
 def reader(broker: Broker, topic: str) -> Iterator[group_member.GroupMember]:
-    """A member that owns both partitions and commits only an offset of the first partition."""
+    """Yields a member that owns both partitions and has committed an offset of partition 0 only."""
     commands = Commands(broker.bootstrap)
     member = group_member.GroupMember(commands, topic, [topic])
     try:

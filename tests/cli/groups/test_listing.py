@@ -1,4 +1,4 @@
-"""`muster groups list` when offsets cannot be read, and when no group matches."""
+"""`muster groups list` when the user may not read offsets, and when no group matches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_groups_list_prints_no_group_matches_when_no_group_matches(at: Broker) -
     assert run("groups", "list", "--state", "Dead").out == "No group matches\n"
 
 
-def test_groups_of_the_wanted_type_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_list_returns_only_groups_of_the_requested_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     groups = [
         {"group_id": name, "group_state": "Stable", "group_type": kind, "protocol_type": "consumer"}
         for name, kind in (("new", "Consumer"), ("old", "Classic"), ("older", ""))

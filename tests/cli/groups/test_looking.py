@@ -1,4 +1,4 @@
-"""Tests of the lag that `muster groups list` and `lag` print, and of the option `--fail-above`."""
+"""The lag that `muster groups list` and `groups lag` print, and the option `--fail-above`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.groups.looking import Look
 
 
 def look(*lags: int | None, state: str = "Stable") -> Look:
-    """Returns a group that has one partition for each given lag. None is an unknown lag."""
+    """Returns a group with one partition for each given lag. None is an unknown lag."""
     group = Group("billing", "classic", state, "consumer", "range", "b:9092", [], {})
     rows = [{"lag": each, "verdict": "OK", "partition": at} for at, each in enumerate(lags)]
     return Look(group, rows, GroupHealth("OK"))
@@ -29,7 +29,7 @@ def test_lag_of_a_listed_group_is_unknown_when_one_partition_lag_is_unknown(
     assert listing._row(row, look(*lags))["lag"] == total
 
 
-def test_total_lag_is_the_sum_of_known_lags_and_the_count_of_unknown_lags() -> None:
+def test_total_lag_sums_known_lags_and_counts_unknown_lags_separately() -> None:
     rows = [lag._sum(look(*lags)) for lags in ((), (None,), (3, None), (0, 0))]
     assert [(row["lag"], row["unknown"]) for row in rows] == [(None, 0), (None, 1), (3, 1), (0, 0)]
 

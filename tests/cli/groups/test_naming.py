@@ -1,4 +1,4 @@
-"""Tests of the selection of groups by name, by pattern and by --all-groups, and of unknown
+"""The selection of groups by name, by pattern and by --all-groups, and errors about unknown
 groups."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OFFSETS = 2
 
 @pytest.fixture
 def groups(at: Broker, name: str) -> list[str]:
-    """Creates two groups whose names have the same prefix. Each group has one unread record per
+    """Creates two groups whose names share a prefix. Each group has one unread record per
     partition."""
     cluster = Cluster(at.bootstrap)
     cluster.create_topic(name, OFFSETS)

@@ -1,4 +1,4 @@
-"""`muster groups` shows streams groups (KIP-1071): tasks, missing topics, and waiting members."""
+"""`muster groups` for streams groups (KIP-1071): tasks, missing topics, and members that wait."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def tasks(**partitions: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def test_tasks_are_shown_by_role_and_subtopology() -> None:
+def test_tasks_of_a_streams_member_are_shown_by_role_and_subtopology() -> None:
     assignment = {**EMPTY, "active_tasks": tasks(_1=[0], _0=[2, 0, 1])}
     assert tasks_text(assignment) == "0:0-2 1:0"
     assert tasks_text({**assignment, "standby_tasks": tasks(_1=[2])}) == "0:0-2 1:0; standby 1:2"
     assert tasks_text(EMPTY) == ""
 
 
-def test_partitions_of_a_member_are_those_that_its_active_tasks_read() -> None:
+def test_partitions_of_a_streams_member_are_those_that_its_active_tasks_read() -> None:
     between = {"name": "between"}
     described = topology(subtopology("0", "a", "b"), subtopology("1", repartitioned=(between,)))
     member = {"assignment": {**EMPTY, "active_tasks": tasks(_0=[1, 0], _1=[3])}}
@@ -57,7 +57,7 @@ def test_partitions_of_a_member_are_those_that_its_active_tasks_read() -> None:
     assert inputs_of(None, member) == {}
 
 
-def test_why_names_the_problem_the_delay_the_shutdown_and_the_waiting_members() -> None:
+def test_groups_why_shows_problem_delay_shutdown_and_waiting_members_of_a_streams_group() -> None:
     wait = {"waiting": "b", "task": "0_2", "role": "active", "member": "a"}
     journal = {
         "group": "counts",
@@ -88,7 +88,7 @@ def test_why_names_the_problem_the_delay_the_shutdown_and_the_waiting_members() 
     ]
 
 
-def test_list_and_describe_show_a_streams_group(at: Broker, name: str) -> None:
+def test_groups_list_and_groups_describe_show_a_streams_group(at: Broker, name: str) -> None:
     shape = topology(subtopology("0", "absent"))
     coordinator = {"key": "", "key_type": 0, "coordinator_keys": [name]}
     value = heartbeat(name, "m1", 0, **{**JOINING, "topology": shape})
@@ -110,7 +110,7 @@ def test_list_and_describe_show_a_streams_group(at: Broker, name: str) -> None:
     assert [(each["member"], each["tasks"]) for each in described["members"]] == [("m1", "")]
 
 
-def test_examples_of_the_page_equal_the_output() -> None:
+def test_examples_of_the_streams_groups_page_equal_the_output() -> None:
     page = (Path(__file__).parents[3] / "docs" / "use" / "streams-groups.md").read_text()
     nothing: dict[str, Any] = {
         "restored": None,

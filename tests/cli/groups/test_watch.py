@@ -1,4 +1,4 @@
-"""Tests of the lines that `muster groups watch` prints about changed verdicts, and of its table."""
+"""`muster groups watch`: a line for each changed verdict, and the table of groups."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_watch_escapes_control_characters_of_a_group_name() -> None:
 
 
 class ScriptedApi:
-    """A fake HTTP API that returns the given responses in order and then raises
-    KeyboardInterrupt."""
+    """A fake HTTP API that returns the given responses in order, and raises KeyboardInterrupt after
+    the last one."""
 
     def __init__(self, answers: list[Any], journal: Any = None) -> None:
         self._answers = iter(answers)

@@ -81,7 +81,7 @@ def journal(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_rebalance_is_shown_in_three_lines() -> None:
+def test_completed_rebalance_is_shown_with_cause_durations_and_assignments() -> None:
     assert story(journal(rebalances=[rebalance()])) == [
         "g  Stable  OK",
         "2026-11-22T12:05:31Z  a-1 from /10.0.0.1 left: bye",
@@ -110,7 +110,7 @@ def test_rebalance_in_progress_shows_awaited_members_and_deadline() -> None:
     ]
 
 
-def test_member_changes_of_a_rebalance_omit_the_change_that_is_the_cause() -> None:
+def test_member_changes_below_a_rebalance_omit_the_change_that_caused_it() -> None:
     changes = [
         {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
@@ -124,7 +124,7 @@ def test_member_changes_of_a_rebalance_omit_the_change_that_is_the_cause() -> No
     ]
 
 
-def test_restarted_client_is_shown_in_its_rebalance_and_in_the_last_line() -> None:
+def test_restarted_client_is_shown_below_its_rebalance_and_in_the_last_line() -> None:
     same = {"member": "a-0", "words": "the same client rejoined with a new member id"}
     changes = [
         {"at_ms": NOW_MS, "what": "joined", "same_client": same, **member("a-1")},
@@ -226,7 +226,7 @@ def test_events_of_all_kinds_are_shown_in_chronological_order() -> None:
     ]
 
 
-def test_entries_older_than_the_broker_start_are_marked_kept_or_log() -> None:
+def test_rebalances_before_the_broker_start_have_the_mark_kept_or_the_mark_log() -> None:
     log = {"source": "log", "cause": "unknown", "assigned": [], "began_ms": NOW_MS - 60_000}
     kept = rebalance(source="kept", outcome="stopped", began_ms=NOW_MS - 30_000)
     lines = story(journal(rebalances=[rebalance(**log), kept, rebalance()]))
@@ -274,7 +274,7 @@ def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_offsets_expiring_rejects_a_value_of_within_that_has_no_unit() -> None:
+def test_offsets_expiring_rejects_a_value_of_option_within_without_a_unit() -> None:
     done = run("offsets", "expiring", "--within", "30", code=2)
     assert "--within 30" in done.stderr
 
@@ -348,8 +348,8 @@ def test_groups_watch_and_offsets_expiring_show_the_state_of_a_real_group(
 
 
 def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
-    """Runs an endless command in a pipe, interrupts the command after its first line, and returns
-    this line."""
+    """Runs an endless command with its output in a pipe. Interrupts the command after its first
+    line, and returns this line."""
     live = subprocess.Popen(
         [sys.executable, "-m", "cli.main", *words, *at],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
@@ -422,7 +422,7 @@ def test_client_of_the_kip_848_protocol_is_shown_as_not_served() -> None:
     )
 
 
-def test_forward_move_of_an_offset_is_shown_at_its_time() -> None:
+def test_forward_move_of_a_committed_offset_is_shown_with_its_time_and_user() -> None:
     sentence = (
         "User:ops (client cli) from 10.0.0.9 moved the committed offset of t:1 forward from 5 to 20"
     )

@@ -1,5 +1,5 @@
-"""Tests of changed offsets: the confirmation, the requests, and the error when some offsets are
-rejected."""
+"""Commands that change offsets: the confirmation, the requests, and the error when a broker rejects
+some offsets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_change_of_offsets_needs_execute_when_output_is_json_or_a_pipe(
 
 
 class Coordinator:
-    """A fake coordinator that returns error ``code`` for partition 1 in its OffsetCommit
+    """A fake coordinator that returns ``code`` as the error of partition 1 in OffsetCommit
     responses."""
 
     def __init__(self, code: int) -> None:
@@ -83,7 +83,9 @@ class Coordinator:
         (errors.OFFSET_METADATA_TOO_LARGE, "OFFSET_METADATA_TOO_LARGE"),
     ],
 )
-def test_error_of_a_partial_commit_names_the_rejected_partition(code: int, says: str) -> None:
+def test_error_of_a_partly_rejected_commit_names_the_rejected_partition(
+    code: int, says: str
+) -> None:
     changes = [Change("g", ("t", number), None, Committed(5)) for number in range(3)]
     with pytest.raises(CommandError) as caught:
         make(Coordinator(code), changes)  # type: ignore[arg-type]
@@ -91,7 +93,7 @@ def test_error_of_a_partial_commit_names_the_rejected_partition(code: int, says:
     assert says in str(caught.value)
 
 
-def test_offsets_beyond_the_chunk_size_are_committed_in_several_requests(
+def test_many_offsets_are_committed_in_several_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(changes, "CHUNK", 2)
@@ -112,7 +114,7 @@ def test_offsets_beyond_the_chunk_size_are_committed_in_several_requests(
         (None, None, False),
     ],
 )
-def test_row_is_a_change_only_when_offset_or_metadata_differs(
+def test_planned_offset_is_a_change_only_when_offset_or_metadata_differs(
     before: Committed | None, after: Committed | None, expected: bool
 ) -> None:
     assert Change("g", ("t", 0), before, after).is_one is expected

@@ -1,5 +1,5 @@
-"""`offsets import` reads the files that `offsets export` writes, and its errors name the invalid
-line."""
+"""`offsets import` reads the files that `offsets export` writes. Errors name the invalid line or
+entry."""
 
 from __future__ import annotations
 

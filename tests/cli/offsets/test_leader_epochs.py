@@ -1,5 +1,5 @@
-"""A command that imports offsets keeps a leader epoch only if the log of the leader confirms the
-epoch."""
+"""Commands that import offsets keep a leader epoch only if the log of the current leader confirms
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ RECORDS = 10
 
 
 class Leader:
-    """A fake leader. In its logs epoch 2 ends at offset 100 and epoch 5 at offset 150."""
+    """A fake leader. In the logs of the leader, epoch 2 ends at offset 100 and epoch 5 ends at
+    offset 150."""
 
     def __init__(self, error_code: int = 0, api: int = OFFSET_FOR_LEADER_EPOCH) -> None:
         self.ranges = {api: (0, 4)}
@@ -79,7 +80,7 @@ class Leader:
         (0, 37, False),  # an epoch after the latest: a consumer would wait for the epoch
     ],
 )
-def test_leader_epoch_is_confirmed_only_when_consumers_accept_the_epoch(
+def test_leader_epoch_is_confirmed_only_if_a_consumer_would_accept_it(
     offset: int, epoch: int, true: bool
 ) -> None:
     claim = Claim(ONE, offset, epoch)
@@ -119,12 +120,12 @@ def test_leader_epoch_is_not_confirmed_when_the_lookup_fails(leader: Leader, top
 # ----------------------------------------------------------- the commands that write offsets
 
 Committed = dict[int, tuple[int, int]]
-"""The committed offset and the leader epoch of each partition."""
+"""The committed offset and its leader epoch, by partition."""
 
 
 class Scene:
-    """A topic of two partitions with ten records in epoch 0 each, and a group with the name of the
-    topic."""
+    """A topic with two partitions, and a group with the same name. Each partition has ten records
+    of leader epoch 0."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.name, self.bootstrap = name, broker.bootstrap
@@ -172,8 +173,8 @@ class Scene:
         }
 
     def file(self) -> str:
-        """Writes an export of another cluster with the leader epochs 37 and 0, and returns the path
-        of the file."""
+        """Writes an export of another cluster, with the leader epochs 37 and 0. Returns its
+        path."""
         offsets = [
             {"topic": self.name, "partition": 0, "offset": 4, "leader_epoch": 37, "metadata": ""},
             {"topic": self.name, "partition": 1, "offset": 5, "leader_epoch": 0, "metadata": ""},
@@ -183,7 +184,7 @@ class Scene:
         return "offsets.json"
 
     def plan(self) -> str:
-        """Writes a plan with the unchecked leader epoch 37, and returns the path of the file."""
+        """Writes a restore plan with the unconfirmed leader epoch 37. Returns its path."""
         step = {
             "group": self.name,
             "topic": self.name,
@@ -243,7 +244,7 @@ def test_imported_offset_outside_its_log_has_notes_about_offset_and_epoch(scene:
 
 @pytest.mark.interop
 def test_offsets_import_keeps_exported_epochs_unless_the_topic_is_recreated(scene: Scene) -> None:
-    """The leader epochs of a recreated topic start at 0 again."""
+    """In a recreated topic, leader epochs start at 0 again."""
     scene.commit(p0=(4, 0), p1=(5, -1))
     words = ["offsets", "export", scene.name, "-o", "was.json", "-b", scene.bootstrap]
     assert run(*words).code == 0
@@ -278,7 +279,8 @@ def test_migrate_from_a_file_omits_leader_epochs_of_another_cluster(
 
 @pytest.mark.interop
 def test_restore_omits_unconfirmed_epochs_when_a_plan_is_applied_or_undone(scene: Scene) -> None:
-    """The undo restores the previous offset, but not its unconfirmed leader epoch."""
+    """An undo restores the previous offset without its leader epoch, if the epoch is
+    unconfirmed."""
     done = run("pipeline", "restore", "--apply", scene.plan(), "--execute", "-b", scene.bootstrap)
     assert done.code == 0, done.err
     assert LEFT_OUT in done.out
@@ -297,7 +299,7 @@ def test_restore_omits_unconfirmed_epochs_when_a_plan_is_applied_or_undone(scene
 def test_offsets_replicate_omits_leader_epochs(
     brokers: Callable[..., Broker], scene: Scene, name: str
 ) -> None:
-    """Leader epochs differ between two clusters even for equal offsets."""
+    """Leader epochs differ between clusters, even where offsets are equal."""
     there = Scene(brokers(), name)
     scene.commit(p0=(4, 0), p1=(5, 37))
 

@@ -1,4 +1,5 @@
-"""A job that Ctrl-C interrupts says so, whatever exception replaced the KeyboardInterrupt."""
+"""A job that Ctrl-C interrupts reports the interrupt, even if another exception replaced the
+KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ def _no_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _replaced() -> None:
-    """Fails as the import of a compiled module does when Ctrl-C arrives during the import."""
+    """Raises the ImportError that a compiled module raises when Ctrl-C arrives during its
+    import."""
     try:
         Interrupts.raise_one()
     except KeyboardInterrupt as error:
@@ -24,7 +26,7 @@ def _replaced() -> None:
 
 
 def _dropped() -> None:
-    """Drops the KeyboardInterrupt, as a callback from Java does."""
+    """Catches the KeyboardInterrupt and continues, as a callback from Java does."""
     try:
         Interrupts.raise_one()
     except KeyboardInterrupt:

@@ -1,5 +1,5 @@
-"""`pipeline migrate` copies offsets between `__consumer_offsets`, ZooKeeper, export files and
-commits of OffsetCommit version 0."""
+"""`pipeline migrate` copies offsets from ZooKeeper or from a file to Kafka, and from Kafka back to
+ZooKeeper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def paths(ensemble: str, name: str) -> Iterator[KazooClient]:
-    """A ZooKeeper client whose chroot only this test uses."""
+    """Yields a ZooKeeper client with a chroot that only this test uses."""
     with_root = KazooClient(ensemble)
     with_root.start()
     with_root.create(f"/{name}")
@@ -40,7 +40,8 @@ def paths(ensemble: str, name: str) -> Iterator[KazooClient]:
 
 
 class Scene:
-    """A group and an empty topic of two partitions, both called ``name``."""
+    """A group, and an empty topic with two partitions. ``name`` is the name of both the group and
+    the topic."""
 
     def __init__(self, broker: Broker, ensemble: str, name: str, paths: KazooClient) -> None:
         self.name, self.paths, self.bootstrap = name, paths, broker.bootstrap
@@ -113,7 +114,7 @@ def test_migrate_copies_zookeeper_offsets_and_a_repeat_changes_no_offset(
     assert len(list(Path().glob("migrate-*.json"))) == 1
 
 
-def test_migrate_lowers_offsets_only_with_the_option_backwards(scene: Scene) -> None:
+def test_migrate_moves_offsets_backward_only_with_the_option_backwards(scene: Scene) -> None:
     scene.commit_old(0, 41)
     scene.commit_old(1, 7)
     scene.commit_new(0, 90)
@@ -215,7 +216,7 @@ def test_migrate_reads_a_file_of_export_zk_offsets(scene: Scene, tmp_path: Path)
     assert scene.new() == {0: 41, 1: 7}
 
 
-def test_migrate_reads_a_muster_export_and_rejects_back_with_a_file(scene: Scene) -> None:
+def test_migrate_reads_a_muster_export_and_rejects_option_back_with_a_file(scene: Scene) -> None:
     exported = Path("offsets.json")
     exported.write_text(
         json.dumps({"version": 1, "groups": [{"group": scene.name, "offsets": [

@@ -1,4 +1,4 @@
-"""Commands that execute a plan do not print a rejected plan as executed."""
+"""Commands that execute a plan of offset changes do not print a rejected plan as executed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = Key("billing", "orders", 3)
 
 
 class Refusing:
-    """A fake target that rejects the plan in `check` or in `write`."""
+    """A fake target of a plan. It rejects the plan either in `check` or in `write`."""
 
     kind = KAFKA
     where = "127.0.0.1:9092"
@@ -54,7 +54,7 @@ def refused(plan: Plan, target: Refusing, file: Path, json: bool) -> None:
         carry_out(target, plan, file, manner)
 
 
-def test_plan_is_shown_as_still_to_be_changed_when_a_write_is_rejected(
+def test_plan_has_the_heading_to_be_changed_when_its_write_is_rejected(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.json"
@@ -67,7 +67,7 @@ def test_plan_is_shown_as_still_to_be_changed_when_a_write_is_rejected(
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_plan_is_not_shown_when_its_check_is_rejected(
+def test_plan_is_not_shown_when_its_check_rejects_the_plan(
     plan: Plan, tmp_path: Path, json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(plan, Refusing("check"), tmp_path / "plan.json", json)

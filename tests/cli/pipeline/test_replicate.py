@@ -1,4 +1,5 @@
-"""`pipeline replicate` between Muster and Kafka, and `pipeline restore` of active groups."""
+"""`pipeline replicate` between Muster and Kafka, and `pipeline restore` of groups that have
+members."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def committed(broker: Broker, group: str) -> dict[str, int]:
 
 
 class Copied:
-    """Two topics that exist on both clusters. In the target, one topic lacks the first 30
+    """Two topics that exist on source and target. In the target, one topic lacks its first 30
     records."""
 
     def __init__(self, source: Broker, target: Broker, name: str) -> None:
@@ -125,7 +126,7 @@ def test_replicate_translates_offsets_by_timestamp(
 def test_replicate_never_skips_records_with_equal_timestamps(
     pair: dict[str, Broker], name: str
 ) -> None:
-    """A lookup by timestamp finds the first of several records with the same timestamp."""
+    """A lookup by timestamp returns the first of several records with the same timestamp."""
     source, target = pair["muster"], pair["kafka"]
     began = int(time.time() * 1000) - 200_000
     times = [began, *[began + 1] * 5, began + 2]
@@ -180,7 +181,8 @@ def test_replicate_rejects_invalid_options_with_one_error_line(
 
 
 class Member:
-    """A consumer that a thread polls. `commit_all` commits the offsets of all consumed records."""
+    """A consumer that polls in a thread. `commit_all` commits the positions after all consumed
+    records."""
 
     def __init__(self, broker: Broker, group: str, topic: str, **config: str) -> None:
         self.consumer = Consumer(

@@ -97,7 +97,7 @@ def test_quotas_set_rejects_a_host_name_as_the_ip(words: str, at: list[str]) -> 
     assert ran.err == "muster: --ip localhost: not an IP address\n"
 
 
-def test_quotas_remove_accepts_a_host_name_if_kafka_has_its_ip_quota(
+def test_quotas_remove_accepts_a_host_name_for_which_kafka_has_an_ip_quota(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
@@ -139,7 +139,9 @@ def test_quotas_remove_accepts_a_host_name_if_kafka_has_its_ip_quota(
         ("set --ip localhost connection_creation_rate=1", "--ip localhost"),
     ],
 )
-def test_quotas_rejects_invalid_options_without_a_broker(words: str, said: str) -> None:
+def test_quotas_command_rejects_invalid_options_although_no_broker_runs(
+    words: str, said: str
+) -> None:
     ran = run("quotas", *words.split())
     assert ran.code == 2
     assert said in ran.err

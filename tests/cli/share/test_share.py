@@ -1,4 +1,4 @@
-"""`muster share`: the commands explain the deliveries of a share group in sentences."""
+"""`muster share` explains in sentences how records of a share group were delivered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.wire import batch
 
 
 def in_loop(test: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-    """Runs a test in an event loop of its own."""
+    """Returns a test function that runs ``test`` in a new event loop."""
 
     @wraps(test)
     def run_test(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def in_loop(test: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path
 
 @asynccontextmanager
 async def telling(directory: Path) -> AsyncIterator[tuple[Seen, Callable[..., Any]]]:
-    """Yields a broker, and a function that runs `muster share` with its addresses."""
+    """Yields a broker, and a function that runs `muster share` on this broker."""
     async with seeing(directory, SETTINGS) as seen:
         host, port = seen.broker.sockets.addresses()[0]
 
@@ -53,7 +53,7 @@ async def telling(directory: Path) -> AsyncIterator[tuple[Seen, Callable[..., An
 
 
 @in_loop
-async def test_why_names_each_delivery_of_a_record_that_was_delivered_five_times(
+async def test_share_why_lists_each_of_the_five_deliveries_of_a_record(
     tmp_path: Path,
 ) -> None:
     async with telling(tmp_path) as (seen, share):
@@ -85,7 +85,7 @@ async def test_why_names_each_delivery_of_a_record_that_was_delivered_five_times
 
 
 @in_loop
-async def test_why_names_the_present_holder_of_a_record(tmp_path: Path) -> None:
+async def test_share_why_names_the_member_that_has_acquired_a_record(tmp_path: Path) -> None:
     async with telling(tmp_path) as (seen, share):
         one, two = await two_sharers(seen)
         assert await one.fetch(1) == [(0, 0, 1)]
@@ -112,7 +112,7 @@ async def test_why_names_the_present_holder_of_a_record(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_describe_lists_share_partitions_and_held_records(tmp_path: Path) -> None:
+async def test_share_describe_lists_share_partitions_and_acquired_records(tmp_path: Path) -> None:
     async with telling(tmp_path) as (seen, share):
         one, two = await two_sharers(seen, 5)
         assert await one.fetch(2) == [(0, 1, 1)]
@@ -132,7 +132,9 @@ async def test_describe_lists_share_partitions_and_held_records(tmp_path: Path) 
 
 
 @in_loop
-async def test_peek_lists_held_released_and_new_records_with_their_values(tmp_path: Path) -> None:
+async def test_share_peek_lists_acquired_released_and_new_records_with_their_values(
+    tmp_path: Path,
+) -> None:
     async with telling(tmp_path) as (seen, share):
         one, _ = await two_sharers(seen, 2)
         await produce(seen, 1, data=batch(b"two"))
@@ -158,7 +160,9 @@ async def test_peek_lists_held_released_and_new_records_with_their_values(tmp_pa
 
 
 @in_loop
-async def test_share_commands_refuse_wrong_places_and_groups(tmp_path: Path) -> None:
+async def test_share_commands_refuse_invalid_partitions_and_groups_of_other_types(
+    tmp_path: Path,
+) -> None:
     async with telling(tmp_path) as (seen, share):
         await two_sharers(seen)
         await seen.client.commit("auditors", 0)
@@ -181,7 +185,7 @@ async def test_share_commands_refuse_wrong_places_and_groups(tmp_path: Path) -> 
     ]
 
 
-def test_place_has_an_optional_partition_and_offset() -> None:
+def test_topic_argument_may_have_a_partition_and_an_offset() -> None:
     assert place_of(None) == Place()
     assert place_of("a.b-c_1:7@12") == Place("a.b-c_1", 7, 12)
     for wrong in ("", ":1", "a@5", "a:1@", "a:b", "a:1@x"):
@@ -204,7 +208,7 @@ def partition(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_sentence_counts_deliveries_that_are_not_recorded() -> None:
+def test_record_history_counts_deliveries_that_the_journal_does_not_have() -> None:
     outcome = {
         "delivery": 3,
         "member": "m",
@@ -248,7 +252,7 @@ def test_sentence_counts_deliveries_that_are_not_recorded() -> None:
         ),
     ],
 )
-def test_sentence_on_a_record_without_history_is_its_state(more: Any, said: str) -> None:
+def test_sentence_about_a_record_without_history_names_its_state(more: Any, said: str) -> None:
     [line] = of_record(partition(**more), 3, 5)
     assert line.startswith(said)
 
@@ -296,7 +300,9 @@ async def test_groups_why_shows_epochs_of_a_share_group(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_why_names_a_member_whose_locks_expire_before_its_records(tmp_path: Path) -> None:
+async def test_share_why_prints_expired_locks_of_a_member_before_the_share_partitions(
+    tmp_path: Path,
+) -> None:
     async with telling(tmp_path) as (seen, share):
         one, two = await two_sharers(seen)
         for _ in range(3):
@@ -331,7 +337,7 @@ async def test_groups_list_shows_the_verdict_of_a_stalled_share_group(tmp_path: 
 
 
 @in_loop
-async def test_groups_list_shows_no_verdict_of_a_share_group_without_its_history(
+async def test_groups_list_shows_no_verdict_of_a_share_group_without_muster_http_api(
     tmp_path: Path,
 ) -> None:
     async with telling(tmp_path) as (seen, _):

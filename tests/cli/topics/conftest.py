@@ -7,7 +7,6 @@ from tests.brokers import Broker
 
 @pytest.fixture
 def bootstrap(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Sets MUSTER_BOOTSTRAP to the address of the shared broker during the test, and returns the
-    address."""
+    """Sets MUSTER_BOOTSTRAP to the address of the shared broker, and returns the address."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     return broker.bootstrap

@@ -1,5 +1,4 @@
-"""Tests of the start and end positions of `muster consume`, and of the records that the command
-prints."""
+"""`muster consume`: the positions at which it starts and ends, and the records that it prints."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def orders(bootstrap: str, name: str) -> str:
-    """A topic of two partitions with five records each, a0 to a4 and b0 to b4."""
+    """Creates a topic with two partitions of five records each: a0 to a4, and b0 to b4. Returns its
+    name."""
     run("topics", "create", name, "-p", "2")
     for partition, letter in enumerate("ab"):
         words = [word for number in range(5) for word in ("-v", f"{letter}{number}")]
@@ -44,7 +44,7 @@ def test_consume_reads_partitions_from_the_log_start_to_the_log_end(orders: str)
     assert values(none) == []
 
 
-def test_consume_starts_at_offset_and_stops_after_max(orders: str) -> None:
+def test_consume_starts_at_option_offset_and_stops_after_option_max_records(orders: str) -> None:
     ran = run("consume", f"{orders}:0", "--offset", "1", "--max", "3")
     end = run("consume", f"{orders}:0", "--offset", "5", "--until-end")
 
@@ -67,7 +67,7 @@ def test_consume_rejects_an_offset_outside_the_log_with_the_log_bounds(orders: s
     assert [above.code, below.code, empty.code] == [1, 1, 1]
 
 
-def test_option_last_prints_the_newest_records_of_all_partitions(orders: str) -> None:
+def test_consume_option_last_prints_the_newest_records_of_all_partitions(orders: str) -> None:
     run("produce", orders, "-p", "0", "-v", "newest")
     ran = run("consume", orders, "--last", "3", "--until-end")
     more = run("consume", orders, "--last", "100", "--until-end")
@@ -77,7 +77,7 @@ def test_option_last_prints_the_newest_records_of_all_partitions(orders: str) ->
     assert len(values(more)) == 11
 
 
-def test_option_from_starts_at_a_time_and_prints_the_instant(orders: str) -> None:
+def test_consume_option_from_starts_at_a_time_and_prints_this_time(orders: str) -> None:
     record = run("consume", f"{orders}:1", "--offset", "0", "-n", "1", "--json").json
     first = record["timestamp_ms"]
     ran = run("consume", orders, "--from", str(first), "--until-end")

@@ -1,5 +1,5 @@
-"""Tests of `muster topics delete` (plan, confirmation, result per topic) and of `topics create`
-with several topics."""
+"""`muster topics delete` (plan, confirmation, result per topic), and `topics create` with several
+topics."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_topics_delete_needs_confirmation_on_a_terminal(
 
 
 class Terminal:
-    """A fake of `sys` whose standard input and output are a terminal."""
+    """A fake of the module `sys`. Its standard input and output are a terminal."""
 
     class stdin:
         isatty = staticmethod(lambda: True)
@@ -116,7 +116,8 @@ def test_topics_delete_reports_rejected_and_deleted_topics(
     asked = Connection.call
 
     def refuses(connection: Connection, api: str, value: Value, *more: Any) -> Value:
-        """Returns TOPIC_AUTHORIZATION_FAILED for the second topic of a DeleteTopics request."""
+        """Deletes only the first topic of a DeleteTopics request, and adds
+        TOPIC_AUTHORIZATION_FAILED for the second topic to the response."""
         if api != "DeleteTopics":
             return asked(connection, api, value, *more)
         for topics_field in ("topics", "topic_names"):

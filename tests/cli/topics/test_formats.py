@@ -1,4 +1,4 @@
-"""Tests of the formats in which `muster consume` prints a record."""
+"""The formats in which `muster consume` prints a record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOMBSTONE = Record(8, -1, None, None)
         (True, True, TOMBSTONE, b"-\tnull\tnull\n"),
     ],
 )
-def test_record_is_written_unchanged_into_a_pipe(
+def test_consumed_record_is_written_unchanged_into_a_pipe(
     keys: bool, timestamps: bool, record: Record, printed: bytes
 ) -> None:
     assert as_line(keys, timestamps, on_terminal=False)(WHERE, record) == printed
@@ -38,7 +38,7 @@ def test_control_characters_of_a_record_are_escaped_on_a_terminal() -> None:
     assert formatted + b"\n" == printed
 
 
-def test_raw_output_is_the_value_followed_by_the_delimiter() -> None:
+def test_raw_output_of_a_record_is_its_value_and_the_delimiter() -> None:
     assert as_bytes(b"\0")(WHERE, RECORD) == b"one\xff\0"
     assert as_bytes(b"")(WHERE, TOMBSTONE) == b""
 

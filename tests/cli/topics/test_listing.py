@@ -18,8 +18,8 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def shop(bootstrap: str, name: str) -> str:
-    """Creates the topics NAME-orders with three records and NAME-empty, and returns their common
-    prefix."""
+    """Creates a topic NAME-orders with three records and an empty topic NAME-empty. Returns their
+    common prefix."""
     run("topics", "create", f"{name}-orders", "-p", "2", "-c", "retention.ms=86400000")
     run("topics", "create", f"{name}-empty")
     run("produce", f"{name}-orders", "-p", "0", "-v", "a")
@@ -36,7 +36,7 @@ def test_topics_are_listed_with_records_and_bytes(shop: str) -> None:
     assert rows[1]["bytes"] > 100
 
 
-def test_topics_list_shows_the_group_count_and_the_json_the_group_names(
+def test_topics_list_shows_the_number_of_groups_and_its_json_has_the_group_names(
     bootstrap: str, shop: str
 ) -> None:
     commit(f"{shop}-idle", f"{shop}-orders:0=1", f"{shop}-orders:1=2")
@@ -94,7 +94,7 @@ def test_internal_topics_are_listed_only_with_the_option_internal(shop: str) -> 
     assert "__consumer_offsets" in internal - plain
 
 
-def test_request_count_does_not_depend_on_the_number_of_topics(
+def test_number_of_requests_does_not_depend_on_the_number_of_topics(
     shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Counter[str] = Counter()

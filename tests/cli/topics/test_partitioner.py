@@ -1,5 +1,5 @@
-"""The partitioner and the range assignor have the results of the Java client. Addresses are
-parsed."""
+"""The partitioner and the range assignor return the same results as the Java client. Host addresses
+are parsed."""
 
 from __future__ import annotations
 

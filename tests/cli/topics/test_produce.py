@@ -1,4 +1,4 @@
-"""`muster produce`: the produced records, and errors about rejected records."""
+"""`muster produce`: the records that it produces, and its errors about rejected records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of how `muster consume` handles aborted transactions, control records and offset gaps."""
+"""How `muster consume` handles aborted transactions, control records and offset gaps."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_read_committed_omits_aborted_records_and_markers() -> None:
     assert read(ABORTED, READ_UNCOMMITTED) == [0, 1, 2, 5]
 
 
-def test_aborted_transaction_does_not_affect_earlier_records() -> None:
+def test_records_before_the_first_offset_of_an_aborted_transaction_are_returned() -> None:
     answer = {
         "records": batch(0, 7) + batch(1, 7, control=True) + batch(2, 7) + batch(3, 7),
         "aborted_transactions": [{"producer_id": 7, "first_offset": 2}],
@@ -60,7 +60,7 @@ def test_aborted_transaction_does_not_affect_earlier_records() -> None:
     assert read(answer) == [0]
 
 
-def test_consumer_starts_at_its_position_and_skips_offset_gaps() -> None:
+def test_consume_starts_at_its_position_and_skips_offset_gaps() -> None:
     positions: dict[Any, int] = {}
     thinned = encode_batch([Record(4, 0, None, b"4")], base_offset=4, last_offset=9)
     answer = {"records": batch(0, count=3) + thinned, "aborted_transactions": None}
@@ -69,7 +69,7 @@ def test_consumer_starts_at_its_position_and_skips_offset_gaps() -> None:
     assert positions == {WHERE: 10}
 
 
-def test_consumer_stops_at_the_given_end_offset() -> None:
+def test_consume_stops_at_the_given_end_offset() -> None:
     positions: dict[Any, int] = {}
     answer = {"records": batch(0, count=5), "aborted_transactions": []}
 

@@ -1,4 +1,4 @@
-"""The JSON form of a record, as `consume` prints it and `produce --from-json` parses it."""
+"""The JSON of a record. `consume` prints it, and `produce --from-json` parses it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.cli.running import stream
 
 
 class Slow(io.BytesIO):
-    """A stream that returns one of the given pieces for each read, as a pipe does."""
+    """A stream that returns one of the given pieces at each read, like a pipe."""
 
     def __init__(self, *pieces: bytes) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, *pieces: bytes) -> Slow:
     return slow
 
 
-def test_line_is_sent_as_a_record_as_soon_as_the_line_is_complete(
+def test_record_of_an_input_line_is_sent_as_soon_as_the_line_is_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slow = reading(monkeypatch, b"one\ntwo\nth", b"r", b"ee\r\n\n", b"last")

@@ -1,4 +1,5 @@
-"""`muster topics trim`: the trimmed records, the affected groups, and the result per partition."""
+"""`muster topics trim`: the records that it deletes, the affected groups, and the result per
+partition."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ FIRST_MS = 1_700_000_000_000
 
 @pytest.fixture
 def orders(bootstrap: str, name: str) -> str:
-    """A topic of three partitions with 10, 5 and 0 records; timestamps are 1 s apart."""
+    """Creates a topic with three partitions of 10, 5 and 0 records, whose timestamps are 1 s apart.
+    Returns its name."""
     run("topics", "create", name, "-p", "3")
     for partition, count in ((0, 10), (1, 5)):
         append(bootstrap, name, partition, count)
@@ -80,7 +82,7 @@ def test_topics_trim_plan_names_groups_with_unread_records(
     assert starts(orders) == [7, 5, 0]
 
 
-def test_topics_trim_before_a_time_prints_the_instant(orders: str) -> None:
+def test_topics_trim_before_a_time_deletes_older_records_and_prints_the_time(orders: str) -> None:
     when = instant(FIRST_MS + 3500, to_the_ms=True)
     shown = run("topics", "trim", f"{orders}:0", "--before", when, "--dry-run")
     ran = run("topics", "trim", f"{orders}:0-1", "--before", when, "--execute", "--json")

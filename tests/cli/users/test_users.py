@@ -1,4 +1,4 @@
-"""`muster users` on a running broker, and on a stopped broker's data directory."""
+"""`muster users` on a running broker, and on the data directory of a stopped broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(params=["broker", "directory"])
 def at(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> list[str]:
-    """The options that select a broker without users, or a data directory without users."""
+    """Returns the options that select either a broker, or a data directory without users."""
     if request.param == "broker":
         return ["--bootstrap", broker.bootstrap]
     data = tmp_path / "data"
@@ -71,7 +71,7 @@ def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
     assert listed(at) == []
 
 
-def test_second_mechanism_of_a_user_is_added(at: list[str]) -> None:
+def test_second_scram_mechanism_of_a_user_is_added(at: list[str]) -> None:
     assert users("add carol --mechanism SCRAM-SHA-512 --iterations 8192", *at).code == 0
 
     added = users("add carol --mechanism SCRAM-SHA-256", *at)
