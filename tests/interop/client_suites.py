@@ -1,8 +1,10 @@
-"""The test suites of other clients are downloaded in a pinned version, built, and run on Muster.
+"""The test suites of other clients run on Muster. They are downloaded in a pinned version and
+built.
 
-The suites expect brokers at fixed addresses, so each suite runs with its brokers in a network
-namespace, where all ports are free (`tests/interop/suite_network.py`). A suite is skipped when its
-source or toolchain is unavailable, also with CI=true, because Muster needs neither.
+The suites expect brokers at fixed addresses. Each suite therefore runs with its brokers in a
+network namespace, in which all ports are free (`tests/interop/suite_network.py`). A suite is
+skipped if its source or toolchain is not available, also with CI=true, because Muster needs
+neither.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _NETWORK = 'ip link set lo up && exec "$@"'
 
 
 def go_suite(name: str) -> Path:
-    """Returns the folder of a Go module from the module proxy; its tests are built as
+    """Returns the folder of a Go module from the module proxy. The tests of the module are built as
     `suite.test`."""
     go = _program("go", "golang-go")
     return cached(name, _description(name), lambda folder: _build_go(go, name, folder))
@@ -48,8 +50,8 @@ def _build_go(go: str, name: str, folder: Path) -> None:
 
 
 def go_program(module: Path) -> Path:
-    """Returns the program that is built from a Go module of the tests; go.sum has the checksums of
-    its dependencies."""
+    """Builds a Go module of the tests and returns the path of the program. go.sum has the checksums
+    of its dependencies."""
     go = _program("go", "golang-go")
     return cached(module.name, module, lambda to: _build_program(go, module, to)) / module.name
 
@@ -61,8 +63,8 @@ def _build_program(go: str, module: Path, folder: Path) -> None:
 
 
 def kafkajs() -> Path:
-    """Returns the folder of kafkajs's sources with the dependencies of its tests. The source is
-    downloaded, because the npm package contains no tests."""
+    """Returns the folder with the source of kafkajs and the dependencies of its tests. The npm
+    package has no tests, so the source is downloaded."""
     git, npm = _program("git", "git"), _program("npm", "npm")
     return cached("kafkajs", _description("kafkajs"), lambda to: _bring_kafkajs(git, npm, to))
 
@@ -87,7 +89,8 @@ def _described(name: str) -> Any:
 
 
 def _done(name: str, command: Sequence[str], folder: Path) -> str:
-    """Returns the output of a command; skips the test when the source is unreachable."""
+    """Runs a command and returns its output. Skips the test if the command fails, for example
+    because the source cannot be downloaded."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=BUILT_WITHIN_S, check=False
     )
@@ -105,8 +108,8 @@ def run(
     folder: Path,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Runs a suite with ``brokers`` brokers on consecutive ports and returns its output; exit codes
-    0 and 1 are accepted."""
+    """Runs a suite with ``brokers`` brokers on consecutive ports, and returns its output. Accepts
+    the exit codes 0 and 1."""
     unshare, ip = _program("unshare", "util-linux"), _program("ip", "iproute2")
     own = [unshare, "--user", "--map-root-user", "--net"]
     if subprocess.run([*own, ip, "link"], capture_output=True, check=False).returncode:

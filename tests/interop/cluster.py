@@ -20,21 +20,19 @@ LATEST = -1
 
 @dataclass(frozen=True)
 class Described:
-    """The response to DescribeGroups: the state of a group and the partitions of each client id."""
+    """A group as DescribeGroups returns it: its state, and the assigned partitions of each client
+    id."""
 
     state: str
     held: dict[str, frozenset[Key]]
 
     def sizes(self) -> list[int]:
-        """Returns the partition counts of the members, ascending."""
         return sorted(len(keys) for keys in self.held.values())
 
 
 class Cluster:
-    """Sends requests of a test to the broker at `bootstrap`.
-
-    Each request opens a connection, so that the broker may be restarted between two requests.
-    """
+    """Sends the requests of a test to the broker at `bootstrap`. Each request uses a new
+    connection, so that the broker may restart between two requests."""
 
     def __init__(
         self, bootstrap: str, connect: Callable[[int], RawConnection] = RawConnection
@@ -43,12 +41,10 @@ class Cluster:
         self._connect = connect
 
     def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """Sends one request and returns its response."""
         with self._connect(self.port) as connection:
             return connection.call(name, version, **value)
 
     def create_topic(self, topic: str, partitions: int, **config: str) -> None:
-        """Creates a topic and waits until its partitions have a leader."""
         asked = {
             "name": topic,
             "num_partitions": partitions,
@@ -65,11 +61,8 @@ class Cluster:
         assert grown["results"][0]["error_code"] == 0, grown
 
     def until_partitions(self, topic: str, partitions: int) -> None:
-        """Waits until metadata shows `partitions` partitions with leaders; 0 means that the topic
-        does not exist.
-
-        Kafka's metadata changes shortly after the response to the request.
-        """
+        """Waits until Metadata returns ``partitions`` partitions that have leaders. 0 means that
+        the topic does not exist."""
         waiting.until(
             f"{topic} has {partitions} partitions", lambda: self._has_leaders(topic, partitions)
         )
@@ -82,8 +75,8 @@ class Cluster:
         return len(leaders) == partitions and min(leaders, default=0) >= 0
 
     def describe(self, group: str) -> Described:
-        """Returns the group's state and assignments; raises AssertionError if the group has no
-        coordinator."""
+        """Returns the state and the assignments of a group. Raises AssertionError if the
+        coordinator is not available."""
         [found] = self.call("DescribeGroups", 4, groups=[group])["groups"]
         assert found["error_code"] == 0, found
         return Described(
@@ -92,7 +85,6 @@ class Cluster:
         )
 
     def committed(self, group: str) -> dict[Key, int]:
-        """Returns all committed offsets of the group."""
 
         def fetch() -> list[dict[str, Any]] | None:
             found = self.call("OffsetFetch", 7, group_id=group, topics=None)
@@ -106,7 +98,6 @@ class Cluster:
         }
 
     def end_offsets(self, topic: str, partitions: int) -> dict[Key, int]:
-        """Returns the log end offset of each partition."""
         asked = {
             "name": topic,
             "partitions": [{"partition_index": p, "timestamp": LATEST} for p in range(partitions)],
@@ -117,8 +108,8 @@ class Cluster:
 
 
 def _assigned(data: bytes) -> frozenset[Key]:
-    """Returns the partitions of an encoded consumer assignment, which has a version, topics with
-    partitions, and user data."""
+    """Returns the partitions in the bytes of a consumer assignment, which has a version, topics
+    with partitions, and user data."""
     if not data:
         return frozenset()
     keys = []
@@ -138,7 +129,7 @@ def _assigned(data: bytes) -> frozenset[Key]:
 
 @dataclass(frozen=True)
 class Sent:
-    """An acknowledged record."""
+    """A record that the broker has acknowledged."""
 
     value: str
     partition: int
@@ -146,10 +137,10 @@ class Sent:
 
 
 class Feed:
-    """Produces records with unique values and stores the partition and offset of each record.
+    """Produces records with unique values, and stores partition and offset of each record.
 
-    `send` writes a number of records round robin to the partitions; `flow` writes records in a
-    thread until `stop`.
+    `send` distributes a number of records over the partitions. `flow` produces in a thread until
+    `stop` is called.
     """
 
     _numbers = itertools.count()
@@ -172,7 +163,7 @@ class Feed:
             self.sent[value] = Sent(value, message.partition(), message.offset())
 
     def send(self, records: int, within_s: float = 20.0) -> list[str]:
-        """Produces `records` records, waits until all are acknowledged, and returns their
+        """Produces ``records`` records, waits until all of them are acknowledged, and returns their
         values."""
         values = [f"record-{next(self._numbers)}" for _ in range(records)]
         for value in values:
@@ -187,8 +178,8 @@ class Feed:
         return values
 
     def flow(self) -> Feed:
-        """Starts a thread that produces a few records repeatedly; `with feed.flow():` stops it at
-        the end."""
+        """Starts a thread that produces a few records repeatedly. `with feed.flow():` stops the
+        thread at the end of the block."""
         self._stopped.clear()
         self._thread = threading.Thread(target=self._flow, daemon=True)
         self._thread.start()
@@ -209,7 +200,7 @@ class Feed:
 
 
 def read_topic(bootstrap: str, topic: str, ends: dict[Key, int]) -> list[Sent]:
-    """Reads all records of a topic below the offsets `ends` without a group."""
+    """Reads all records of a topic before the offsets ``ends``, without a group."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,

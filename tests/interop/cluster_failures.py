@@ -1,4 +1,4 @@
-"""Failures of a running cluster of three brokers, based on Kafka's system tests.
+"""Failures of a running cluster of three brokers, like those of Kafka's system tests.
 
 Each function returns when the cluster has settled: all brokers are registered, a controller is
 elected, and all replicas are in sync.
@@ -16,14 +16,14 @@ from tests import waiting
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 Failure = Callable[[ZooKeeperCluster, int], None]
-"""A function that makes a broker or the cluster fail, and returns when the cluster has settled."""
+"""A function that causes a failure of a broker or of the cluster, and returns when the cluster has
+settled."""
 
 MOVED = "plain"
-"""The topic whose replicas are reassigned."""
+"""The topic whose replicas the failure `reassignment` moves."""
 
 
 def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Stops the broker cleanly and starts it again."""
     cluster.stop(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -31,7 +31,6 @@ def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kills the broker and starts it after its ZooKeeper session has expired."""
     cluster.kill(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -39,8 +38,8 @@ def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kills the broker and starts a Muster before the old ZooKeeper session expires; the Muster
-    waits for the expiry."""
+    """Kills the broker, and starts a Muster in its place before the old ZooKeeper session expires.
+    Muster waits for the expiry."""
     path = f"/brokers/ids/{broker}"
     before = cluster.nodes.get(path)[1].czxid
     cluster.kill(broker)
@@ -54,7 +53,7 @@ def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 def pause(cluster: ZooKeeperCluster, broker: int) -> None:
     """Suspends the broker until its ZooKeeper session has expired and other brokers lead its
-    partitions, then resumes it."""
+    partitions. Then resumes it."""
     cluster.pause(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -62,7 +61,7 @@ def pause(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def new_election(cluster: ZooKeeperCluster, _: int) -> None:
-    """Deletes `/controller` during the life of its owner."""
+    """Deletes `/controller` while the controller runs, so that a new controller is elected."""
     before = cluster.nodes.get("/controller")[1].czxid
     cluster.nodes.delete("/controller")
 
@@ -85,7 +84,7 @@ def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def reassignment(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Moves the broker's replicas of a topic to other brokers, and back with ``broker`` as
+    """Moves the replicas of a topic away from ``broker``, and then back with ``broker`` as the
     preferred leader."""
     others = [each for each in cluster.kinds if each != broker]
     _move(cluster, others)
@@ -111,7 +110,6 @@ def _move(cluster: ZooKeeperCluster, replicas: list[int]) -> None:
 
 
 def _led_elsewhere(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Waits until other brokers lead the partitions that ``broker`` led."""
 
     def led() -> bool:
         for topic in cluster.nodes.get_children("/brokers/topics"):

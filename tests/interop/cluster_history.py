@@ -1,7 +1,9 @@
-"""A sequence of cluster changes and the resulting nodes in ZooKeeper, to compare Muster with Kafka.
+"""Makes a sequence of changes to a cluster and returns the nodes in ZooKeeper, to compare Muster
+with Kafka.
 
-Values that necessarily differ are removed: times, epochs, random ids, ports, and the numbers of
-sequential nodes. A random choice is replaced by the properties that all choices have in common.
+Values that always differ are removed: times, epochs, random ids, ports, and the numbers of
+sequential nodes. The result of a random choice is replaced by a value that all choices have in
+common.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from tests.interop.cluster_failures import MOVED, hard_bounce, new_election, rea
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 Tree = dict[str, Any]
-"""The content of ZooKeeper nodes, by path."""
+"""The content of the ZooKeeper nodes, by path."""
 
 ASSIGNMENT = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 _DRAWN = (
@@ -44,7 +46,7 @@ _SEQUENCE = re.compile(r"\d{10}$")
 
 
 def play(cluster: ZooKeeperCluster) -> Tree:
-    """Makes the changes on a cluster of brokers 1, 2 and 3, and returns the final nodes."""
+    """Makes the changes on a cluster of brokers 1, 2 and 3. Returns the resulting nodes."""
     admin = cluster.admin()
     for topic in (MOVED, "gone", "alone"):
         assignment = ASSIGNMENT if topic != "alone" else [[2]]
@@ -76,8 +78,7 @@ def play(cluster: ZooKeeperCluster) -> Tree:
 
 
 def _change(cluster: ZooKeeperCluster) -> None:
-    """Sends requests that only newer clients send: changes of settings, and an increase of the
-    number of partitions."""
+    """Sends requests that only newer clients send. They change settings and add partitions."""
     admin = cluster.admin()
     entry = ConfigEntry("retention.bytes", "88000", incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ResourceType.TOPIC, "alone", incremental_configs=[entry])
@@ -88,8 +89,8 @@ def _change(cluster: ZooKeeperCluster) -> None:
 
 
 def _use(cluster: ZooKeeperCluster) -> None:
-    """Runs a producer, with a producer id if the Kafka version supports it, and commits an
-    offset."""
+    """Runs a producer and commits an offset. The producer has a producer id if the Kafka version
+    supports it."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -105,7 +106,6 @@ def _use(cluster: ZooKeeperCluster) -> None:
 
 
 def _elect(cluster: ZooKeeperCluster) -> None:
-    """Elects the preferred leaders and waits until they lead."""
 
     def led() -> bool:
         for topic in cluster.nodes.get_children("/brokers/topics"):
@@ -141,7 +141,8 @@ def _tree(cluster: ZooKeeperCluster) -> Tree:
 
 
 def _said(path: str, data: bytes) -> Any:
-    """Returns a node's content without random values and times; None if no value remains."""
+    """Returns the content of a node without random values and times, or None if no value is
+    left."""
     if not data:
         return None
     value = json.loads(data)
@@ -158,8 +159,8 @@ def _said(path: str, data: bytes) -> Any:
 
 
 def _made_alike(value: dict[str, Any]) -> None:
-    """Replaces random choices: sorts the replicas, which are random for internal topics, and sets
-    each leader to "preferred"."""
+    """Removes random choices from the content of a node: sorts the replicas, and replaces the
+    leader by "preferred"."""
     if "partitions" in value:
         value["partitions"] = {
             index: sorted(replicas) for index, replicas in value["partitions"].items()

@@ -40,13 +40,13 @@ CLIENT = {
     "topic.metadata.refresh.interval.ms": 5000,
     "reconnect.backoff.max.ms": 1000,
 }
-"""Client settings for brokers that may be paused: a paused broker neither answers requests nor
-closes connections."""
+"""Client settings for brokers that may be paused. A paused broker sends no responses and closes no
+connections."""
 
 
 class Load(Work):
-    """Clients that use a cluster, and the faults that they found; the load's name is also the name
-    of its topic."""
+    """Clients that use a cluster, and the faults that they have found. The topic has the name of
+    the load."""
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Load(Work):
         """The number of operations that succeeded."""
 
     def until_goes_on(self) -> None:
-        """Waits until a few more operations succeed."""
+        """Waits until five more operations have succeeded."""
         wanted = self.done + 5
 
         def more() -> bool:
@@ -65,8 +65,7 @@ class Load(Work):
         waiting.until(f"{self.name} goes on", more, WITHIN_S, tolerate=())
 
     @abstractmethod
-    def check(self) -> None:
-        """Checks the guarantees after the load has ended."""
+    def check(self) -> None: ...
 
 
 class Plain(Load):
@@ -76,8 +75,7 @@ class Plain(Load):
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__(cluster)
         self.acknowledged: list[tuple[int, str]] = []
-        """The partition and the value of each acknowledged record, in the order of the
-        acknowledgements."""
+        """Partition and value of each acknowledged record, in the order of the acknowledgements."""
         self._next = 0
         self._producer = Producer(
             {
@@ -125,10 +123,10 @@ class Idempotent(Plain):
 
 
 class Transactional(Load):
-    """A transactional producer; the value of each record is the number of its transaction.
+    """A transactional producer. The value of each record is the number of its transaction.
 
-    The producer commits no offsets: librdkafka 2.16 sends no more requests, and its call never
-    returns, after the group's coordinator has left the metadata and reappeared.
+    The producer commits no offsets, because send_offsets_to_transaction of librdkafka 2.16 never
+    returns after the group's coordinator was absent from the metadata for a while.
     """
 
     name = "transactional"
@@ -137,7 +135,7 @@ class Transactional(Load):
         super().__init__(cluster)
         self.committed: set[int] = set()
         self.unknown: set[int] = set()
-        """The numbers of the transactions with an unknown outcome."""
+        """The numbers of the transactions whose outcome is unknown."""
         self._next = 0
         self._producer: Producer | None = None
 
@@ -175,7 +173,6 @@ class Transactional(Load):
         return producer
 
     def _until_answered(self, ask: Callable[[float], Any]) -> None:
-        """Repeats a call as long as its error is retriable."""
 
         def answered() -> bool:
             try:
@@ -192,7 +189,7 @@ class Transactional(Load):
             raise error.cause from None
 
     def _gave_up(self, producer: Producer, error: KafkaException) -> bool:
-        """Aborts a failed transaction; returns False if the abort fails and a new producer is
+        """Aborts a failed transaction. Returns False if the abort fails, so that a new producer is
         needed."""
         if error.args[0].txn_requires_abort():
             try:
@@ -205,7 +202,7 @@ class Transactional(Load):
         return False
 
     def end(self) -> None:
-        """Ends the load without an open transaction."""
+        """Ends the load. No transaction stays open."""
         super().end()
         self._producer = self._fresh()
 
@@ -227,7 +224,7 @@ class _Final(Exception):
 
 
 class Group(Load):
-    """Two dynamic or static members of one group that read the records of `Plain`."""
+    """Two members of one group, dynamic or static, that read the records of the load `Plain`."""
 
     def __init__(self, cluster: ZooKeeperCluster, source: Plain, *, static: bool) -> None:
         super().__init__(cluster)
@@ -235,7 +232,7 @@ class Group(Load):
         self.is_static = static
         self.values: set[tuple[int, str]] = set()
         self.assigned = Counter[int]()
-        """The number of assignments that each member received."""
+        """The number of assignments that each member has received."""
         self._source = source
         self._with_kafka = any(kind != MUSTER for kind in cluster.kinds.values())
         self._settings = {
@@ -249,15 +246,15 @@ class Group(Load):
             "partition.assignment.strategy": "range",
         }
         self._committed = dict.fromkeys(range(PARTITIONS), -1)
-        """The highest committed offset of each partition in any OffsetFetch response."""
+        """For each partition, the highest committed offset that an OffsetFetch has returned."""
         self._told_all: set[tuple[int, int]] = set()
-        """Each pair of partition and committed offset in any OffsetFetch response."""
+        """All pairs of partition and committed offset that an OffsetFetch has returned."""
         self._watcher = Consumer(self._settings)
         self._members: dict[int, Consumer] = {}
         self._locks = {number: threading.Lock() for number in (1, 2)}
 
     def start(self) -> None:
-        """Starts two members, and a client that fetches committed offsets."""
+        """Starts two members, and a client that fetches the committed offsets repeatedly."""
         for number in (1, 2):
             self._join(number)
             self._begin(lambda number=number: self._read(number))  # type: ignore[misc]
@@ -270,7 +267,7 @@ class Group(Load):
         self._members[number] = member
 
     def come_back(self, number: int) -> None:
-        """Stops a member and restarts it with the same name before its session expires."""
+        """Stops a member, and starts it again with the same name before its session expires."""
         with self._locks[number]:
             self._members[number].close()
             self._join(number)
@@ -317,12 +314,11 @@ class Group(Load):
         self.done += 1
 
     def until_all_read(self) -> None:
-        """Waits until all acknowledged records are read."""
         wanted = set(self._source.acknowledged)
         waiting.until(f"{self.name} has read all", lambda: wanted <= self.values, WITHIN_S)
 
     def _kept(self) -> set[tuple[int, int]]:
-        """Returns the pairs of partition and offset of the group's commits in the log."""
+        """Returns partition and offset of each commit of the group that is in the offsets topic."""
         head = offset_key_head(self.name, self._source.name)
         count = int(self.cluster.settings["offsets.topic.num.partitions"])
         index = partition_for(self.name, count)

@@ -1,4 +1,5 @@
-"""Consumers of each Python client that read all records of a partition, or only committed ones."""
+"""Consumers of each Python client, which read either all records of a partition or only committed
+records."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ _END_OF_PARTITION = -191
 
 
 def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
-    """Returns the values that a consumer reads from a partition, to the end that its isolation
-    level allows."""
+    """Returns the values that a consumer reads from a partition. It reads to the last offset that
+    its isolation level allows."""
     found = messages(bootstrap, topic, partition, committed=committed)
     return [(each.value() or b"").decode() for each in found]
 
@@ -23,8 +24,8 @@ def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
 def messages(
     bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True
 ) -> list[Message]:
-    """Returns the messages that a consumer reads from a partition, to the end that its isolation
-    level allows."""
+    """Returns the messages that a consumer reads from a partition. It reads to the last offset that
+    its isolation level allows."""
     level = "read_committed" if committed else "read_uncommitted"
     consumer = Consumer(
         {
@@ -53,9 +54,9 @@ def messages(
 
 
 def seen_by(reader: str, bootstrap: str, topic: str, until_offset: int) -> list[str]:
-    """Returns the values that a read_committed consumer of the client library ``reader`` reads from
-    partition 0, until the consumer's position is ``until_offset``; confluent-kafka reads to the
-    end."""
+    """Returns the values that a read_committed consumer of the library ``reader`` reads from
+    partition 0. It reads until its position is ``until_offset``. A consumer of confluent-kafka
+    reads to the last stable offset."""
     match reader:
         case "confluent":
             return seen(bootstrap, topic)

@@ -1,9 +1,9 @@
-"""Random sequences of requests of consumer groups (KIP-848) to two brokers, whose responses are
-compared.
+"""Random sequences of requests of consumer groups (KIP-848). Two brokers get the same requests, and
+their responses must be equal.
 
-Member ids are chosen so that Kafka's hash order is their alphabetical order, which Muster uses:
-with one topic, the uniform assignors assign the same partitions. The range assignors do so with any
-topics. The records of the groups are compared at the end.
+The member ids are chosen so that Kafka's hash order is alphabetical, like Muster's order. With one
+topic, the uniform assignors then assign the same partitions. With several topics, the range
+assignors do. At the end, the records of the groups must be equal.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from protocol.records.stored import iter_stored
 from tests.wire import Wire
 
 MEMBERS = tuple(f"m{number}" for number in range(1, 10))
-"""Member ids that Kafka's hash maps list in this order."""
+"""Member ids. Kafka's hash maps iterate over them in this order."""
 STATIC = {"m7": "i7", "m8": "i8"}
-"""The instance ids of the static members."""
+"""The instance id of each static member."""
 TOPIC, OTHER = "t", "u"
 PARTITIONS = 8
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -33,14 +33,13 @@ Value = dict[str, Any]
 
 
 class Side:
-    """One broker with a connection, the topic id of its topic, and the names of its topic ids."""
+    """One of the two brokers: a connection to it, and the names of its topic ids."""
 
     def __init__(self, port: int) -> None:
         self.wire = Wire(port, "walker")
         self.names: dict[bytes, str] = {}
 
     def learn(self, *topics: str) -> None:
-        """Requests the ids of topics and stores them."""
         asked = [{"topic_id": bytes(16), "name": name} for name in topics]
         for topic in self.wire.call("Metadata", 12, {"topics": asked})["topics"]:
             self.names[topic["topic_id"]] = topic["name"]
@@ -50,7 +49,7 @@ class Side:
         return {name: topic_id for topic_id, name in self.names.items()}
 
     def named(self, assignment: Value | None) -> Any:
-        """Returns an assignment with topic names in place of topic ids."""
+        """Returns an assignment with the names of the topics instead of their ids."""
         if assignment is None:
             return None
         return sorted(
@@ -60,8 +59,8 @@ class Side:
 
 
 class Walk:
-    """A group and the state of its members, which is the same on both brokers as long as the
-    brokers agree."""
+    """A group and the state of its members. The state is the same on both brokers while their
+    responses are equal."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -72,7 +71,7 @@ class Walk:
         self.classic: dict[str, int] = {}
 
     def next(self) -> tuple[str, Callable[[Side], Any]]:
-        """Returns a random step: its name, and the function that executes it on one broker."""
+        """Returns a random step: its name, and a function that executes the step on one broker."""
         steps = (
             (14, self._join),
             (30, self._beat),
@@ -250,7 +249,7 @@ class Walk:
         return "describe", self.described
 
     def described(self, side: Side) -> Any:
-        """Returns the group as ConsumerGroupDescribe and DescribeGroups describe it."""
+        """Returns the group as ConsumerGroupDescribe and DescribeGroups return it."""
         ask = {"group_ids": [self.group], "include_authorized_operations": False}
         (group,) = side.wire.call("ConsumerGroupDescribe", 1, ask)["groups"]
         old = {"groups": [self.group], "include_authorized_operations": False}
@@ -391,8 +390,8 @@ class Walk:
 
 
 def group_records(side: Side, group: str) -> list[Any]:
-    """Returns the records of a group in the coordinator's log, with topic names and without
-    times."""
+    """Returns the records of a group in the offsets topic, with topic names and without
+    timestamps."""
     found: list[Any] = []
     offset = 0
     while True:
@@ -430,8 +429,8 @@ def group_records(side: Side, group: str) -> list[Any]:
 
 
 def _without_last_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without the epochs of targets that 4.4 writes when the last member
-    leaves: directly after the group's epoch, which follows the deletion of the member."""
+    """Returns the records without those of target epochs that only Kafka 4.4 writes: when the last
+    member is removed, directly after the group epoch."""
     kept: list[Any] = []
     for each in records:
         names = [name for name, _, _ in kept[-2:]] + [each[0]]
@@ -442,8 +441,8 @@ def _without_last_targets(records: list[Any]) -> list[Any]:
 
 
 def _ordered(records: list[Any]) -> list[Any]:
-    """Returns the records; neighbouring target assignments are sorted by member, because Kafka
-    writes them in its hash order."""
+    """Returns the records, with adjacent target assignments sorted by member id. Kafka writes such
+    assignments in hash order."""
     ordered: list[Any] = []
     for are_targets, neighbours in groupby(records, lambda each: bool(each[0] == "TargetRecord")):
         some = list(neighbours)
@@ -452,7 +451,8 @@ def _ordered(records: list[Any]) -> list[Any]:
 
 
 def _plain(record: Any, names: Mapping[bytes, str]) -> Any:
-    """Returns a record as a tuple that is equal on both brokers."""
+    """Returns a record as a tuple in which topic names replace topic ids, so that the records of
+    two brokers can be compared."""
     value = record.value
     who = getattr(record, "member_id", getattr(record, "regex", None))
     return type(record).__name__, who, _without_ids(value, names)
@@ -473,7 +473,8 @@ def _without_ids(value: Any, names: Mapping[bytes, str]) -> Any:
 
 
 def differences(seed: int, ours: Side, theirs: Side, steps: int) -> list[str]:
-    """Returns the first difference between the two brokers; an empty list if they do not differ."""
+    """Returns the first difference between the two brokers, or an empty list if they do not
+    differ."""
     walk = Walk(seed)
     done: list[str] = []
     for _ in range(steps):

@@ -1,9 +1,9 @@
-"""Tests' use of Apache's TransactionalMessageCopier, which copies records in transactions, and
-checks of the copies.
+"""Runs Apache's TransactionalMessageCopier, and checks the copies.
 
-A copier reads records of one topic and writes them to another topic; each transaction contains the
-written records and the offsets of the records that were read. Each record must therefore be copied
-exactly once, even if copiers or brokers are killed, as in Kafka's own system test.
+A copier reads records of one topic and writes them to another topic in transactions. Each
+transaction contains the written records and the offsets of the read records. Each record must
+therefore be copied exactly once, even if copiers or brokers are killed, as in Kafka's own system
+test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROGRESS_WITHIN_S = 180.0
 
 @dataclass(frozen=True)
 class Copying:
-    """The topics, partitions and transaction size of a copy."""
+    """The topics, the group and the transaction size of a copy."""
 
     source: str
     target: str
@@ -34,15 +34,14 @@ class Copying:
     transaction_size: int
     timeout_ms: int = 40_000
     group_mode: bool = False
-    """True if the copiers join a group; otherwise each copier has a fixed partition."""
+    """If true, the copiers join a group. Otherwise each copier has a fixed partition."""
     group_metadata: bool = False
-    """True if the offsets are sent with generation and member id (KIP-447)."""
+    """If true, the copiers send generation and member id with the offsets (KIP-447)."""
     random_aborts: bool = False
     max_messages: int = -1
-    """The number of records to copy; -1: the records that exist at the start."""
+    """The number of records to copy. -1 means the records that exist at the start."""
 
     def arguments(self, bootstrap: str, number: int) -> list[str]:
-        """Returns the arguments of copier ``number``."""
         chosen = {
             "--group-mode": self.group_mode,
             "--use-group-metadata": self.group_metadata,
@@ -66,14 +65,13 @@ class Copying:
 
 
 class Copier:
-    """A copier process that is started, killed, and restarted with the same transactional id."""
+    """A copier process. It can be started, killed, and restarted with the same transactional id."""
 
     def __init__(self, copying: Copying, bootstrap: str, number: int) -> None:
         self.arguments = copying.arguments(bootstrap, number)
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
     def start(self) -> None:
-        """Starts a new process."""
         assert not self.program.runs
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
@@ -88,7 +86,8 @@ class Copier:
         return {}
 
     def until_copied(self, records: int, within_s: float = PROGRESS_WITHIN_S) -> None:
-        """Waits until the current process has copied ``records`` records, or all records."""
+        """Waits until the current process has copied ``records`` records, or has copied all
+        records."""
         self.program.until(
             f"{records} records are copied",
             lambda: int(self.status().get("totalProcessed", 0)) >= records or self.is_done(),
@@ -96,11 +95,10 @@ class Copier:
         )
 
     def is_done(self) -> bool:
-        """Returns True if the copier has reported that all records are copied."""
         return self.status().get("stage") == "ShutdownComplete"
 
     def until_done(self, within_s: float = PROGRESS_WITHIN_S) -> None:
-        """Waits until the copier ends by itself."""
+        """Waits until the copier process ends by itself."""
         self.program.ended(within_s)
         assert self.is_done(), self.program.story()
 
@@ -108,7 +106,7 @@ class Copier:
 def seed(
     bootstrap: str, topic: str, partitions: int, records: int, first: int = 0
 ) -> list[list[str]]:
-    """Produces records, numbered from ``first``, to all partitions; returns the values per
+    """Produces records to all partitions, numbered from ``first`` on. Returns the values by
     partition."""
     failed: list[object] = []
     producer = Producer(
@@ -131,7 +129,7 @@ def seed(
 
 
 class CommittedReader:
-    """Reads a topic with read_committed in a thread, also when brokers restart."""
+    """Reads a topic with read_committed in a thread. Continues when brokers restart."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.values: list[list[str]] = [[] for _ in range(partitions)]
@@ -168,11 +166,9 @@ class CommittedReader:
             self.watch.changed()
 
     def count(self) -> int:
-        """Returns the number of records read."""
         return sum(map(len, self.values))
 
     def until_read(self, records: int, within_s: float = 120.0) -> None:
-        """Waits until at least ``records`` records are read."""
         self.watch.until(
             f"{records} committed records are read",
             lambda: self.count() >= records,
@@ -182,8 +178,7 @@ class CommittedReader:
 
 
 def assert_once(sent: list[list[str]], read: list[list[str]], *, in_order: bool, who: str) -> None:
-    """Checks that no record is lost or duplicated and, if ``in_order``, that the order is
-    unchanged."""
+    """Checks that each record was copied exactly once. If ``in_order``, also checks the order."""
     everything = [value for values in sent for value in values]
     seen = Counter(value for values in read for value in values)
     doubled = [value for value, times in seen.items() if times > 1]

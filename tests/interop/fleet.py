@@ -1,8 +1,8 @@
-"""Eight groups of real consumers; six of them have a problem that a verdict must report.
+"""Eight groups of real consumers. Six of the groups have a problem that a verdict must report.
 
-Each group is a situation that operators know, and `EXPECTED` contains its verdict. All consumers
-run in this process: confluent-kafka sends heartbeats from its own threads, so a consumer whose
-thread hangs looks alive to the broker, as in a real application.
+Each group is a situation that operators know. `EXPECTED` contains its verdict. All consumers run in
+this process. confluent-kafka sends heartbeats from its own threads, so that a consumer with a
+hanging application thread looks alive to the broker, as in production.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ TOPIC_OF = {
     "mail": "letters", "parcels": "shipments", "reports": "sales", "restored": "archive",
 }  # fmt: skip
 FLOWING = ("ledger", "orders", "payments", "letters", "shipments", "sales")
-"""The topics that continuously receive records."""
+"""The topics to which records are produced continuously."""
 POISON = 1
-"""The partition of topic shipments that contains a record that cannot be processed."""
+"""The partition of topic shipments with a record that the application cannot process."""
 
 
 class Fleet:
-    """The groups; `start` causes the problem of each group, and threads keep the problem alive."""
+    """The eight groups. `start` causes the problems of the groups, and threads keep the problems
+    alive."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
         self.bootstrap = broker.bootstrap
@@ -52,7 +53,7 @@ class Fleet:
         self._began: list[threading.Event] = []
 
     def start(self) -> None:
-        """Starts the groups and waits until each has read its records."""
+        """Starts the groups, and waits until each group has read its records."""
         cluster = Cluster(self.bootstrap)
         for topic, partitions in TOPICS.items():
             cluster.create_topic(topic, partitions)
@@ -103,7 +104,8 @@ class Fleet:
             consumer.close()
 
     def _reading(self, consumer: Consumer, group: str) -> list[TopicPartition]:
-        """Polls and commits until records are read; returns the owned partitions."""
+        """Polls until records have been read, and commits. Returns the partitions that the consumer
+        owns."""
         consumer.subscribe([TOPIC_OF[group]])
         while not self.ended.is_set():
             if consumer.consume(100, 0.2):
@@ -158,7 +160,8 @@ class Fleet:
 
 
 def _commit(consumer: Consumer) -> None:
-    """Commits the positions, unless a rebalance has revoked the partitions."""
+    """Commits the positions of a consumer. Ignores the error if a rebalance has revoked the
+    partitions."""
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as error:
@@ -173,7 +176,7 @@ def _commit(consumer: Consumer) -> None:
 
 @contextmanager
 def fleet(broker: Broker) -> Iterator[Fleet]:
-    """Yields the fleet of a broker; stops it at the end of the block."""
+    """Starts a `Fleet` on a broker and yields it. Stops it at the end of the block."""
     with ExitStack() as stack:
         made = Fleet(broker, stack)
         made.start()

@@ -1,8 +1,8 @@
-"""Group members as child processes, so that one scenario can use any client.
+"""Group members as child processes, so that the same scenario can use any client.
 
-A Python or Go member is a program of `members/` that reports its assignments, records and commits.
-A Java member is a console consumer: it prints values, and commits only when its partitions are
-revoked or when it leaves.
+A Python or Go member is a program of `members/`, which reports its assignments, records and
+commits. A Java member is a console consumer. It prints the values of records, and commits only when
+its partitions are revoked or when it leaves.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PYTHON_CLIENTS = ("confluent", "kafka-python", "aiokafka")
 JAVA_CLIENTS = (f"java-{java.RELEASE}", "java-0.10.2.2")
 CLIENTS = PYTHON_CLIENTS + JAVA_CLIENTS
 KGO = "kgo"
-"""franz-go, whose member always uses the consumer protocol (KIP-848)."""
+"""franz-go. Its members always use the consumer protocol (KIP-848)."""
 
 
 class Member(Program):
-    """A member's process and its reports so far."""
+    """The process of a group member, and its reports."""
 
     def __init__(self, name: str, command: list[str], watch: Watch) -> None:
         self.values: list[str] = []
@@ -42,38 +42,35 @@ class Member(Program):
         raise AssertionError("each kind of member reads its own lines")
 
     def count(self, event: str) -> int:
-        """Returns the number of reports of `event`."""
         return sum(each["event"] == event for each in self.events)
 
     def tell(self, word: str) -> None:
-        """Sends the member one command."""
         assert self.process.stdin is not None
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
 
     def commit(self) -> None:
-        """Makes the member commit its position and waits for the acknowledgement."""
+        """Makes the member commit its positions, and waits until the commit is acknowledged."""
         raise AssertionError("each kind of member commits in its own way")
 
     def leave(self) -> None:
-        """Makes the member leave its group and end, and waits for the end."""
+        """Makes the member leave its group, and waits until its process has ended."""
         raise AssertionError("each kind of member leaves in its own way")
 
     def pause(self) -> None:
-        """Suspends the process (SIGSTOP); its connections stay open."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Resumes the process (SIGCONT)."""
         self.process.send_signal(signal.SIGCONT)
 
     def _shows_stacks(self) -> bool:
-        """Returns True if the member reacted to SIGQUIT: Python and Go members print their
+        """Returns True if the member has reacted to SIGQUIT. Python and Go members print their
         stacks to standard error."""
         return len(self.errors) > 3
 
     def story(self) -> str:
-        """Returns the member's reports without its records, for a failed test."""
+        """Returns the reports of the member except its records, for the message of a failed
+        test."""
         told = [json.dumps(e) for e in self.events if e["event"] != "record"][-25:]
         return "\n".join(
             [
@@ -85,7 +82,7 @@ class Member(Program):
 
 
 class ReportingMember(Member):
-    """A member that runs a program of `members/`."""
+    """A member that is a program of `members/`."""
 
     def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
         super().__init__(config["name"], [*_program(kind), json.dumps(config)], watch)
@@ -129,7 +126,8 @@ def _program(kind: str) -> list[str]:
 
 
 class JavaMember(Member):
-    """A console consumer; each line of output is the value of a record."""
+    """A member that is a console consumer of Kafka. Each line of its output is the value of a
+    record."""
 
     def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
         properties = {
@@ -171,7 +169,7 @@ class JavaMember(Member):
         self.values.append(line)
 
     def commit(self) -> None:
-        """Does nothing, because a console consumer commits without a command."""
+        """Does nothing. A console consumer commits without a command."""
 
     def leave(self) -> None:
         self.process.terminate()
@@ -179,7 +177,8 @@ class JavaMember(Member):
 
 
 class Group:
-    """The members of one group, which all use the same client, and the records that they have read.
+    """The members of one group, and the records that they have read. All members use the same
+    client.
 
     The end of the `with` block kills the remaining members.
     """
@@ -201,7 +200,7 @@ class Group:
             member.ended(20)
 
     def start(self, name: str, **config: Any) -> Member:
-        """Starts a member called `name`, which is also its client id."""
+        """Starts a member. ``name`` is also its client id."""
         kind = JavaMember if self.client in JAVA_CLIENTS else ReportingMember
         member = kind(self.client, {**self.config, "name": name, **config}, self.watch)
         key = name
@@ -211,11 +210,12 @@ class Group:
         return member
 
     def seen(self) -> list[str]:
-        """Returns the values that the members have read, with repetitions."""
+        """Returns the values that the members have read. Values that were read twice are included
+        twice."""
         return [value for member in list(self.members.values()) for value in list(member.values)]
 
     def until_seen(self, values: set[str] | list[str], within_s: float = 120.0) -> None:
-        """Waits until each of `values` has been read by at least one member."""
+        """Waits until each of ``values`` has been read by at least one member."""
         wanted = set(values)
         self.watch.until(
             f"{self.name} sees {len(wanted)} records",
@@ -225,7 +225,8 @@ class Group:
         )
 
     def balanced(self, cluster: Cluster, *sizes: int, within_s: float = 120.0) -> Described:
-        """Waits until the group is Stable and its members own `sizes` partitions, fewest first."""
+        """Waits until the group is Stable and the numbers of partitions of its members are
+        ``sizes``, in ascending order."""
         last: Described | None = None
 
         def look() -> Described | None:
@@ -239,10 +240,11 @@ class Group:
             raise AssertionError(f"{error}; now {last}\n{self.story()}") from None
 
     def leave_in_turn(self, cluster: Cluster, *members: Member) -> None:
-        """Makes `members` leave, each after the rebalance of the previous member.
+        """Lets ``members`` leave one after the other, each after the rebalance that the previous
+        one caused.
 
-        librdkafka 2.16 sometimes hangs when it closes during a rebalance: it has left the group,
-        then commits because of the revocation, gets UNKNOWN_MEMBER_ID, and waits forever.
+        A consumer of librdkafka 2.16 that closes during a rebalance sometimes hangs. It commits
+        after it has left the group, gets UNKNOWN_MEMBER_ID, and waits forever.
         """
         for member in members:
             waiting.until(
@@ -251,5 +253,5 @@ class Group:
             member.leave()
 
     def story(self) -> str:
-        """Returns the reports of all members, for a failed test."""
+        """Returns the reports of all members, for the message of a failed test."""
         return "\n".join(member.story() for member in self.members.values())

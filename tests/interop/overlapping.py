@@ -1,9 +1,9 @@
-"""A transactional producer that sends EndTxn on one connection and commits of the same transaction
-on other connections.
+"""A transactional producer that sends EndTxn on one connection, while it sends commits of the same
+transaction on other connections.
 
 A client that retries sends such requests, and so does a client whose transaction times out during a
-commit. The commits continue after the EndTxn response until they are rejected; some arrive in the
-turn of the broker in which the marker is written.
+commit. The commits continue after the EndTxn response until one commit is rejected. Some commits
+arrive in the same turn of the broker in which the marker is written.
 """
 
 from __future__ import annotations
@@ -26,34 +26,31 @@ from tests.wire import Wire
 
 STREAMS = 3
 LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
-"""The error of a commit that arrives after the end of its transaction, by transaction version;
-earlier commits succeed."""
+"""The error of a commit that arrives after the end of its transaction, by transaction version."""
 ANSWERS_MAX = 500
-"""A stream ends at its first rejected commit, or after this number of responses that follow the
-EndTxn response."""
+"""The maximum number of commits that a stream sends after the EndTxn response. A stream ends
+earlier if a commit is rejected."""
 STABLE_WITHIN_S = 2.0
-"""The time in seconds within which an offset must become stable; a marker is written within
+"""The time in seconds within which an offset must become stable. A marker is usually written within
 milliseconds."""
 
 
 @dataclass
 class Overlapped:
-    """The results of all rounds of one producer."""
+    """The results of all transactions of one producer."""
 
     rounds: int = 0
     late: Counter[int] = field(default_factory=Counter)
-    """The number of streams by last error code."""
+    """The number of streams, by the error code of their last commit."""
     unstable_after: int | None = None
-    """The last round: its aborted offsets stayed pending; None if no offsets did."""
+    """The round after whose abort an offset stayed pending, or None."""
     committed_later: int = -1
-    """The aborted offset that the next transaction committed by mistake; -1 if none."""
+    """The aborted offset that the next transaction committed by mistake, or -1."""
 
 
 def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
-    """Aborts ``rounds`` transactions of one producer, each with commits in flight.
-
-    Each commit has version 5 if ``rules`` is 2, and version 4 if it is 1.
-    """
+    """Aborts ``rounds`` transactions of one producer, each while commits are in flight. ``rules``
+    is the transaction version."""
     found = Overlapped()
     with Wire(port) as wire:
         create_topic(wire, name, 2)
@@ -78,7 +75,7 @@ def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
 
 
 def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
-    """Begins a transaction with an offset of partition 0."""
+    """Begins a transaction with an offset commit for partition 0."""
     if producer.rules == 1:
         until("its offsets are added", lambda: producer.add_offsets(name) == NONE)
     until(
@@ -90,7 +87,7 @@ def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
 def _abort(
     port: int, producer: TransactionalProducer, name: str, offset: int, late: Counter[int]
 ) -> None:
-    """Aborts a transaction during commits of partition 1 on other connections."""
+    """Aborts a transaction while other connections commit offsets of partition 1."""
     _begin(producer, name, offset)
     ended = Event()
     streams = [_Stream(port, producer, name, offset, ended) for _ in range(STREAMS)]
@@ -108,14 +105,14 @@ def _abort(
 
 
 class _Stream(Thread):
-    """Sends commits of the same transaction on another connection, one after another."""
+    """Sends commits of the same transaction on its own connection, one after the other."""
 
     def __init__(
         self, port: int, of: TransactionalProducer, name: str, offset: int, ended: Event
     ) -> None:
         super().__init__(daemon=True)
         self.code = NONE
-        """The error of the last response."""
+        """The error code of the last response."""
         self.began = Event()
         self._port = port
         self._name = name
@@ -152,7 +149,8 @@ def _offset(wire: Wire, name: str, partition: int) -> int:
 
 
 def _is_stable(wire: Wire, name: str) -> bool:
-    """Returns True if partition 1 has no pending offset within STABLE_WITHIN_S."""
+    """Waits up to STABLE_WITHIN_S until partition 1 has no pending offset. Returns False if it
+    still has one."""
     deadline = time.monotonic() + STABLE_WITHIN_S
     while _fetched(wire, name, 1, stable=True)[1] == UNSTABLE_OFFSET_COMMIT:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Producers of each client that send the same few records."""
+"""Producers of each client, which send the same records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import java
 def produce(
     client: str, bootstrap: str, topic: str, values: list[str], codec: str = "none"
 ) -> None:
-    """Sends `values` with the producer of `client`; the keys are the indexes of the values. Returns
+    """Produces ``values`` with the client ``client``. The key of each record is its index. Returns
     when all records are acknowledged."""
     match client:
         case "confluent":

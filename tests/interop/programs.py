@@ -1,8 +1,5 @@
-"""A client as a child process whose output is collected.
-
-`tests/java.py:run` is for tools that end without a signal; programs of this module run until a test
-ends them.
-"""
+"""Clients as child processes whose output is collected. `tests/java.py:run` is for tools that end
+by themselves. The programs here run until a test ends them."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ from tests.waiting import Watch
 
 ENDS_WITHIN_S = 180.0
 KEPT_ERRORS = 400
-"""The number of lines of standard error that are kept for a failed test."""
+"""The number of lines of standard error that are kept for the message of a failed test."""
 
 
 class Program:
-    """A running program; its output lines are collected."""
+    """A running child process. Collects its output lines."""
 
     def __init__(
         self,
@@ -69,26 +66,24 @@ class Program:
 
     @property
     def runs(self) -> bool:
-        """Returns True if the process is still running."""
         return self.process.poll() is None
 
     def says(self, pattern: str) -> str | None:
-        """Returns the first printed line that matches ``pattern``."""
+        """Returns the first output line that matches ``pattern``, or None."""
         return next((line for line in list(self.lines) if re.search(pattern, line)), None)
 
     def until(self, what: str, condition: Callable[[], object], within_s: float) -> None:
-        """Waits until ``condition`` holds; fails if the program ends before."""
+        """Waits until ``condition`` is true. Fails if the program ends before."""
         self.watch.until(what, lambda: condition() or not self.runs, within_s, self.story)
         if not condition():
             self._join()
             assert condition(), f"{self.name} ended before: {what}\n{self.story()}"
 
     def until_says(self, pattern: str, within_s: float = ENDS_WITHIN_S) -> None:
-        """Waits until the program has printed a line that matches ``pattern``."""
         self.until(f"{self.name} says {pattern}", lambda: self.says(pattern), within_s)
 
     def ended(self, within_s: float = ENDS_WITHIN_S) -> int:
-        """Waits until the program ends by itself; returns its exit code."""
+        """Waits until the program ends by itself. Returns its exit code."""
         try:
             code = self.process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -99,16 +94,16 @@ class Program:
         return code
 
     def _shows_stacks(self) -> bool:
-        """Returns True if the program reacted to SIGQUIT: a JVM prints all stacks."""
+        """Returns True if the program has reacted to SIGQUIT. A JVM prints the stacks of all
+        threads."""
         return self.says("Full thread dump") is not None
 
     def stop(self, within_s: float = ENDS_WITHIN_S) -> int:
-        """Sends SIGTERM and returns the exit code."""
         self.process.terminate()
         return self.ended(within_s)
 
     def kill(self) -> None:
-        """Sends SIGKILL; returns when the process has ended and all its output is read."""
+        """Sends SIGKILL. Returns after the process has ended and its output has been read."""
         self.process.kill()
         self.process.wait()
         self._join()
@@ -118,26 +113,24 @@ class Program:
             reader.join(10)
 
     def story(self) -> str:
-        """Returns the last printed lines, for a failed test."""
+        """Returns the last output lines, for the message of a failed test."""
         told = [f"-- {self.name}, exit {self.process.poll()}", *self.lines[-25:]]
         return "\n".join([*told, *list(self.errors)[-25:]])
 
 
 def java_program(jars: str, main_class: str, *arguments: str) -> Program:
-    """Starts a program of Apache's with the jars of ``jars``."""
     return Program(main_class.rpartition(".")[2], java.command(jars, main_class, *arguments))
 
 
 class Killable(Protocol):
-    """A program, or an object that can restart a program."""
+    """The interface of a program, or of an object that can restart a program."""
 
-    def kill(self) -> None:
-        """Kills the process."""
+    def kill(self) -> None: ...
 
 
 @contextmanager
 def ending(*programs: Killable) -> Iterator[None]:
-    """Kills ``programs`` that still run at the end of the block."""
+    """Kills the ``programs`` that still run at the end of the block."""
     try:
         yield
     finally:

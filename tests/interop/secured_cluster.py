@@ -1,4 +1,4 @@
-"""A secured cluster: SASL_SSL, SCRAM between brokers, ACLs in ZooKeeper."""
+"""A secured cluster: SASL_SSL listeners, SCRAM between brokers, and ACLs in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ ITERATIONS = 4096
 
 
 def write_user(zookeeper: str, user: str, mechanism: str, password: str) -> None:
-    """Adds a SCRAM user before a broker runs, as kafka-configs --zookeeper did."""
+    """Adds a SCRAM user in ZooKeeper before the first broker runs, as kafka-configs --zookeeper
+    did."""
     scram, salt = BY_NAME[mechanism], b"salt of brokers"
     salted = scram.salted_password(password.encode(), salt, ITERATIONS)
     text = credential_text(credential(scram, salted, salt, ITERATIONS))
@@ -43,7 +44,7 @@ def write_user(zookeeper: str, user: str, mechanism: str, password: str) -> None
 
 
 class SecuredCluster(ZooKeeperCluster):
-    """A cluster in which the brokers and the test log in as `BROKER`, a super user."""
+    """A cluster in which brokers and tests log in as the super user `BROKER`."""
 
     def __init__(
         self, folder: Path, zookeeper_at: str, kinds: Mapping[int, str], **settings: str
@@ -52,10 +53,9 @@ class SecuredCluster(ZooKeeperCluster):
         self._own = {broker: self.authority.issue(f"broker-{broker}") for broker in kinds}
         super().__init__(folder, zookeeper_at, kinds, settings)
         self.whole_s = time.monotonic()
-        """The time at which all brokers had registered; a test prepares topics before this time."""
+        """The time of the monotonic clock at which all brokers were registered."""
 
     def client(self, user: str = BROKER, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
-        """Returns librdkafka's settings of a user."""
         return {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": "SASL_SSL",
@@ -68,16 +68,13 @@ class SecuredCluster(ZooKeeperCluster):
         }
 
     def logged_in(self, broker: int, who: Credentials) -> Connection:
-        """Returns a connection to one broker, as a user."""
         security = Security(Tls(self.authority.certificate.read_text()), Login(MECHANISM, who))
         return Connection("127.0.0.1", self.ports[broker], "test", 20.0, security=security)
 
     def at(self, broker: int) -> dict[str, str]:
-        """Returns the bootstrap setting of a client."""
         return {"bootstrap.servers": f"127.0.0.1:{self.ports[broker]}"}
 
     def admin(self) -> AdminClient:
-        """Returns an admin client of a super user."""
         return AdminClient(self.client())
 
     def _known_to(self, broker: int, topic: str) -> int:
@@ -95,7 +92,8 @@ class SecuredCluster(ZooKeeperCluster):
         return java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, "kafka.Kafka", str(file))
 
     def _file(self, broker: int) -> Path:
-        """Writes and returns the properties file of a broker of either kind."""
+        """Writes the properties file of a broker, which Muster and Kafka can both read. Returns its
+        path."""
         jaas = f'{SCRAM_MODULE} required username="{BROKER}" password="{PASSWORD}";'
         address = f"INSIDE://127.0.0.1:{self.ports[broker]}"
         properties = {
@@ -124,8 +122,8 @@ class SecuredCluster(ZooKeeperCluster):
 def running_secured(
     folder: Path, kinds: Mapping[int, str], **settings: str
 ) -> Iterator[SecuredCluster]:
-    """Yields a secured cluster whose brokers have all started, the first broker as controller;
-    stops the cluster at the end."""
+    """Starts a secured cluster and yields it when all brokers run. The first broker is the
+    controller. Stops the cluster at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper_process(folder / "zookeeper") as (address, _):
         cluster = SecuredCluster(folder, address, kinds, **settings)

@@ -1,8 +1,8 @@
-"""A sequence of changes of ACLs, credentials, quotas and tokens, and the resulting nodes in
-ZooKeeper.
+"""Makes a sequence of changes to ACLs, credentials, quotas and tokens, and returns the nodes in
+ZooKeeper, to compare Muster with Kafka.
 
-Plain requests make the changes on one broker of any kind. A client without a login is a super user
-there; a client with a PLAIN login requests the delegation tokens.
+Plain requests to one broker make the changes. A client without a login is a super user there. A
+client with a PLAIN login requests the delegation tokens.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SETTINGS = {
         ' user_alice="hers" user_bob="his";'
     ),
 }
-"""The settings of the broker, whose listeners are PLAINTEXT and LOGIN."""
+"""The settings of the broker. It has the listeners PLAINTEXT and LOGIN."""
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
 LITERAL, PREFIXED = 3, 4
@@ -51,7 +51,7 @@ ALL, READ, WRITE, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, IDEMPOTENT, CREATE
 )  # fmt: skip
 DENY, ALLOW = 2, 3
 STRANGE = 'a b*c+ü~%"é日.-_@:'
-"""A name with some characters that must be escaped in a ZooKeeper path, and some that must not."""
+"""A name in which some characters must be escaped in a ZooKeeper path and others must not."""
 
 Entry = tuple[int, str, int, str, str, int, int]
 CREATED: tuple[Entry, ...] = (
@@ -87,7 +87,7 @@ ALTERED: tuple[tuple[tuple[Part, ...], dict[str, float | None]], ...] = (
     ((("ip", "127.0.0.1"),), {"connection_creation_rate": 7.0}),
     ((("ip", None),), {"connection_creation_rate": 70.0}),
 )
-"""The quota changes, each sent in one request; None removes a quota."""
+"""The quota changes, each of which is one request. None removes a quota."""
 
 SHA_256, SHA_512 = (1, "sha256"), (2, "sha512")
 PASSWORDS = (
@@ -104,17 +104,18 @@ _SEQUENCE = re.compile(r"\d{10}$")
 
 
 class Left(NamedTuple):
-    """The final content of ZooKeeper after the changes."""
+    """The content of ZooKeeper after the changes."""
 
     nodes: dict[str, str]
-    """The content of nodes by path; the paths of change notifications have no sequence number."""
+    """The content of each node, by path. Change notifications are in ``notices`` instead."""
     notices: dict[str, list[str]]
-    """The change notifications by directory, in order."""
+    """The change notifications in each directory, in order."""
     token_id: str
 
 
 def play(port: int, login_port: int, nodes: KazooClient) -> Left:
-    """Makes the changes on a broker with these ports; returns the final content of ZooKeeper."""
+    """Makes the changes on the broker with these ports. Returns the content of ZooKeeper
+    afterwards."""
     with RawConnection(port) as connection:
         for entry in CREATED:
             _create(connection, entry)
@@ -191,7 +192,8 @@ def _set_password(
 
 
 def tokens(port: int) -> str:
-    """Requests two tokens as Alice and expires one token; returns the id of the other token."""
+    """Requests two delegation tokens as Alice and expires one. Returns the id of the other
+    token."""
     with RawConnection(port) as connection:
         connection.call("SaslHandshake", 1, mechanism="PLAIN")
         answer = connection.call("SaslAuthenticate", 1, auth_bytes=b"\0alice\0hers")
@@ -234,7 +236,8 @@ def left(nodes: KazooClient, token_id: str) -> Left:
 
 
 def alike(found: Left) -> dict[str, Any]:
-    """Returns the content that is equal each time that the changes are made."""
+    """Returns the content without values that differ between two runs, such as token ids and
+    timestamps."""
 
     tokens = dict.fromkeys([found.token_id, *found.notices.get(TOKEN_CHANGES, ())])
     numbers = {token_id: f"token {number}" for number, token_id in enumerate(tokens)}

@@ -1,12 +1,12 @@
-"""Random sequences of requests of share groups (KIP-932) to two brokers, whose responses are
-compared.
+"""Random sequences of requests of share groups (KIP-932). Two brokers get the same requests, and
+their responses must be equal.
 
-Kafka deals partitions in the order of hashes, so assignments are compared by their numbers of
-partitions. There are fewer members than partitions: each partition has one member, and the numbers
-determine whose target changes. The records of the groups are compared at the end.
+Kafka assigns partitions in hash order, so only the numbers of assigned partitions are compared.
+There are fewer members than partitions, so that each partition has one member. At the end, the
+records of the groups must be equal.
 
-If subscriptions differ and no member subscribes to a topic any more, Kafka keeps the topic in
-targets (docs/internals/coordinator.md); the walks avoid this case.
+The walks avoid one case: if no member subscribes to a topic any more, Kafka keeps the topic in
+targets (docs/internals/coordinator.md).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ Value = dict[str, Any]
 
 
 class ShareSide:
-    """One broker, and the records of one group that were read from its log."""
+    """One of the two brokers, and the records of one group in its log."""
 
     def __init__(self, side: Side, group: str) -> None:
         self.side = side
         self.group = group
         self.records: list[ShareRecord] = []
         self.held: dict[str, int | None] = {}
-        """The number of partitions in the last assignment that each member received."""
+        """The number of partitions in the last assignment of each member."""
         self._offset = 0
 
     def call(self, api: str, version: int, value: Value) -> Value:
         return self.side.wire.call(api, version, value)
 
     def read(self) -> list[ShareRecord]:
-        """Reads the records that were written since the last call."""
+        """Returns the records that were written since the last call."""
         while True:
             part = {
                 "partition": 0,
@@ -78,7 +78,6 @@ class ShareSide:
                 self._offset = header.last_offset + 1
 
     def settle(self) -> None:
-        """Waits until no partition of the group is being initialized."""
         until("the initialization of the partitions", self._is_settled)
 
     def _is_settled(self) -> bool:
@@ -87,8 +86,8 @@ class ShareSide:
 
 
 class ShareWalk:
-    """A group and the epochs of its members, which are the same on both brokers as long as the
-    brokers agree."""
+    """A group and the epochs of its members. They are the same on both brokers while their
+    responses are equal."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -97,7 +96,7 @@ class ShareWalk:
         self.epochs: dict[str, int] = {}
 
     def next(self) -> tuple[str, Callable[[ShareSide], Any]]:
-        """Returns a random step: its name, and the function that executes it on one broker."""
+        """Returns a random step: its name, and a function that executes the step on one broker."""
         steps = (
             (16, self._join),
             (50, self._beat),
@@ -177,8 +176,8 @@ class ShareWalk:
         return "describe", self.described
 
     def described(self, side: ShareSide) -> Any:
-        """Returns the group as ShareGroupDescribe, ConsumerGroupDescribe and DescribeGroups
-        describe it."""
+        """Returns the group as ShareGroupDescribe, ConsumerGroupDescribe and DescribeGroups return
+        it."""
         ask = {"group_ids": [self.group], "include_authorized_operations": False}
         (group,) = side.call("ShareGroupDescribe", 1, ask)["groups"]
         (consumer,) = side.call("ConsumerGroupDescribe", 1, ask)["groups"]
@@ -223,8 +222,8 @@ class ShareWalk:
         return f"list {types} {states}", step
 
     def _other(self) -> tuple[str, Callable[[ShareSide], Any]]:
-        """Returns a request of another protocol to the group; only to an existing group, which the
-        request would create otherwise."""
+        """Returns a request of another group protocol. It is sent only if the group exists, because
+        it could otherwise create the group."""
         member = self.random.choice(["", "m1"])
         entry = {
             "partition_index": 0,
@@ -288,14 +287,15 @@ class ShareWalk:
 
 
 def _count(assignment: Value | None) -> int | None:
-    """Returns the number of partitions of an assignment; None without an assignment."""
+    """Returns the number of partitions in an assignment, or None without an assignment."""
     if assignment is None:
         return None
     return sum(len(topic["partitions"]) for topic in assignment["topic_partitions"])
 
 
 def _plain(record: ShareRecord) -> Any:
-    """Returns a record as a tuple that is equal on both brokers."""
+    """Returns a record as a tuple without topic ids, so that the records of two brokers can be
+    compared."""
     value: Any = record.value
     if isinstance(value, StatePartitions):
         value = (
@@ -316,8 +316,8 @@ def _plain(record: ShareRecord) -> Any:
 
 
 def _ordered(records: list[Any]) -> list[Any]:
-    """Returns the records; neighbouring target assignments are sorted by member, because Kafka
-    writes them in its hash order."""
+    """Returns the records, with adjacent target assignments sorted by member id. Kafka writes such
+    assignments in hash order."""
     ordered: list[Any] = []
     for name, neighbours in groupby(records, itemgetter(0)):
         some = list(neighbours)
@@ -327,9 +327,11 @@ def _ordered(records: list[Any]) -> list[Any]:
 
 
 def _without_equal_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without targets that have as many partitions as the member's target
-    before them: Kafka writes a target again if it has, or no longer has, a topic without
-    partitions."""
+    """Returns the records without each target that has as many partitions as the previous target of
+    the member.
+
+    Kafka also writes a target if only a topic without partitions is added or removed.
+    """
     kept: list[Any] = []
     counts: dict[str, int | None] = {}
     for each in records:
@@ -343,7 +345,8 @@ def _without_equal_targets(records: list[Any]) -> list[Any]:
 
 
 def share_differences(seed: int, ours: Side, theirs: Side, steps: int) -> list[str]:
-    """Returns the first difference between the two brokers; an empty list if they do not differ."""
+    """Returns the first difference between the two brokers, or an empty list if they do not
+    differ."""
     assert len(MEMBERS) < PARTITIONS
     walk = ShareWalk(seed)
     kafka, muster = ShareSide(theirs, walk.group), ShareSide(ours, walk.group)

@@ -1,8 +1,9 @@
-"""Clients that keep working when brokers restart, each in a thread, and checks of their results.
+"""Clients that keep working while brokers restart, each in its own thread, and checks of their
+results.
 
-The clients are an idempotent producer with acks=all, a group member that commits what it has read,
-an observer of that group's commits, and a transactional producer that commits offsets of another
-group with its records.
+The clients are an idempotent producer with acks=all, a group member that commits its positions, an
+observer of the committed offsets of this group, and a transactional producer that also commits
+offsets of another group.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ PARTITIONS = 3
 IN_A_TRANSACTION = 6
 WITHIN_S = 60.0
 NOTHING = -1001
-"""librdkafka's value for "no committed offset"."""
+"""The value of librdkafka for "no committed offset"."""
 
 
 class Steady(Work):
-    """A client that works until `end` is called, and then closes."""
+    """A client that repeats an operation until `end` is called, and is then closed."""
 
     def end(self) -> None:
-        """Ends the work and raises its error."""
+        """Ends the work. Raises the exception of a failed operation."""
         super().end()
         self._close()
 
-    def _close(self) -> None:
-        """Closes the client."""
+    def _close(self) -> None: ...
 
 
 class Writer(Steady):
-    """Writes distinct values, numbered within each partition; all must be acknowledged."""
+    """Produces distinct values, numbered within each partition. All records must be
+    acknowledged."""
 
     name = "writer"
 
@@ -89,14 +90,15 @@ class Writer(Steady):
 
 
 class Reader(Steady):
-    """The only member of a group, which reads and commits the records of `Writer`."""
+    """The only member of a group. Reads and commits the records of `Writer`."""
 
     name = "reader"
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
         self.read: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        """The offsets and values by partition, in the order in which they were read."""
+        """The offset and value of each record, by partition, in the order in which they were read.
+        """
         self.commits = 0
         self._consumer = Consumer(
             {
@@ -130,10 +132,10 @@ class Reader(Steady):
 
 
 class Observer(Steady):
-    """Fetches a group's committed offsets, which must never decrease.
+    """Fetches the committed offsets of a group, which must never decrease.
 
-    A Kafka that loses a coordinator may briefly report that no offset is committed
-    (cluster_loads.py).
+    There is one exception: a Kafka broker that is no longer the coordinator may report for a moment
+    that no offset is committed (cluster_loads.py).
     """
 
     name = "observer"
@@ -166,11 +168,11 @@ class Observer(Steady):
 
 
 class Payer(Steady):
-    """Makes transactions that write to all partitions and commit an offset of a group; aborts every
+    """Runs transactions that write to all partitions and commit an offset of a group. Aborts every
     fourth transaction.
 
-    It uses Java's producer, because librdkafka's producer waits forever for a group coordinator
-    that left the metadata for a moment, with Kafka too.
+    It uses Java's producer. The producer of librdkafka waits forever if the group coordinator was
+    absent from the metadata for a moment, also with Kafka.
     """
 
     name = "payer"
@@ -206,7 +208,7 @@ class Payer(Steady):
         return True
 
     def _until_told(self, end: Callable[[], None]) -> None:
-        """Repeats a call that timed out, as Kafka's documentation requires."""
+        """Repeats a call while it times out, as Kafka's documentation requires."""
         for _ in range(5):
             try:
                 end()
@@ -219,7 +221,8 @@ class Payer(Steady):
 
 
 class SteadyClients:
-    """All four clients; `stop` checks their results against the cluster."""
+    """The four clients. `stop` compares their results with the records and offsets of the
+    cluster."""
 
     def __init__(self, bootstrap: str, producer: Transactional) -> None:
         self.writer, self.reader, self.payer = Writer(bootstrap), Reader(bootstrap), Payer(producer)
@@ -231,7 +234,7 @@ class SteadyClients:
             each.start()
 
     def until_served(self) -> None:
-        """Waits until each client has completed some more steps."""
+        """Waits until each client has completed some more operations."""
         before = self._steps()
 
         def all_go_on() -> bool:
@@ -254,11 +257,8 @@ class SteadyClients:
         }
 
     def stop(self, bootstrap: str) -> None:
-        """Stops all clients, and checks that no record is lost or duplicated and that each client
-        read all records.
-
-        ``bootstrap`` contains the addresses of running brokers.
-        """
+        """Stops all clients. Checks that no record is lost or duplicated, and that the reader has
+        read all records. ``bootstrap`` has addresses of running brokers."""
         self.writer.end()
         self.payer.end()
         waiting.until("the group has read all", self._all_read, WITHIN_S)
@@ -303,7 +303,7 @@ class SteadyClients:
 
 @contextmanager
 def steady_clients(bootstrap: str) -> Iterator[SteadyClients]:
-    """Yields all clients when each of them has completed some steps."""
+    """Starts all clients. Yields them when each has completed some operations."""
     with producers(java.KAFKA_NEW, bootstrap) as make:
         clients = SteadyClients(bootstrap, make("payer"))
         clients.start()

@@ -1,8 +1,8 @@
-"""Streams groups (KIP-1071) whose members join and leave in random order, on one broker: when each
-member has acknowledged its tasks, the assignment must obey the rules of the sticky assignor.
+"""Streams groups (KIP-1071) whose members join and leave at random, on one broker. Each stable
+assignment must obey the rules of the sticky assignor.
 
-The rules hold whichever of several equally loaded members gets a task, so Kafka and Muster obey
-them, although Kafka decides by its hash order.
+The rules do not depend on which of several equally loaded members gets a task. Kafka decides this
+by hash order, so both Kafka and Muster obey the rules.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from tests.interop.streams_group_side import JOINING, StreamsSide, heartbeat
 from tests.interop.streams_topologies import shapes
 
 PROCESSES = {f"m{number}": f"p{number // 2}" for number in range(2, 8)}
-"""The process id of each member: two members in each process."""
+"""The process id of each member. Each process has two members."""
 STATEFUL = {"stored": {"0"}, "repartitioned": {"1"}, "joined": {"0"}, "fixed": {"1"}}
-"""The subtopologies that have a store, by shape."""
+"""For each topology, the subtopologies that have a state store."""
 TASKS = {
     "stored": {"0": 4},
     "repartitioned": {"0": 4, "1": 4},
     "joined": {"0": 4, "1": 2},
     "fixed": {"0": 2, "1": 6},
 }
-"""The number of tasks of each subtopology, by shape."""
+"""For each topology, the number of tasks of each subtopology."""
 ROUNDS_UNTIL_STABLE = 12
 
 
 class Churn:
-    """A group on one broker, and the epochs of its members."""
+    """A streams group on one broker, and the epochs of its members."""
 
     def __init__(self, seed: int, side: StreamsSide) -> None:
         self.random = Random(seed)
@@ -43,7 +43,7 @@ class Churn:
         self.owned: dict[str, Value] = {}
 
     def start(self) -> None:
-        """Creates the topics, the application's internal topics too, and configures the group."""
+        """Creates the source topics and the internal topics, and configures the group."""
         self.side.create_topics()
         self._join("m2")
         for part in self.shape["subtopologies"]:
@@ -60,7 +60,7 @@ class Churn:
         assert altered["error_code"] == 0
 
     def step(self) -> None:
-        """Lets a random member join or leave, or sends a heartbeat of a random member."""
+        """Lets a random member join, leave or send a heartbeat."""
         member = self.random.choice(list(PROCESSES))
         if member not in self.epochs:
             self._join(member)
@@ -89,7 +89,8 @@ class Churn:
         self._check_exclusive()
 
     def _check_exclusive(self) -> None:
-        """No task may be active at two members that have not yet sent a heartbeat without it."""
+        """Checks that no active task is owned by two members. A member owns a task until it sends a
+        heartbeat without the task."""
         active = Counter(
             (each["subtopology_id"], partition)
             for owned in self.owned.values()
@@ -99,10 +100,8 @@ class Churn:
         assert not [task for task, count in active.items() if count > 1], active
 
     def settle(self) -> int:
-        """Sends heartbeats until the group is stable; returns the epoch of the group.
-
-        Raises AssertionError if the assignment violates a rule.
-        """
+        """Sends heartbeats until the group is stable, and returns the group epoch. Raises
+        AssertionError if the assignment violates a rule."""
         for _ in range(ROUNDS_UNTIL_STABLE):
             for member in sorted(self.epochs):
                 self._beat(member)

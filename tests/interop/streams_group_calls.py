@@ -1,4 +1,4 @@
-"""Random requests about a streams group (KIP-1071) that are not heartbeats of its members: offsets,
+"""Random requests about a streams group (KIP-1071) other than heartbeats of its members: offsets,
 descriptions, deletion, and requests of other group protocols."""
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ ROLES = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
 class CallingSide(Protocol):
-    """One broker."""
+    """The interface of one of the two brokers that are compared."""
 
-    def call(self, api: str, version: int, value: Value) -> Value:
-        """Sends a request and returns the value of its response."""
+    def call(self, api: str, version: int, value: Value) -> Value: ...
 
 
 Step = tuple[str, Callable[[CallingSide], Any]]
 
 
 def tasks(given: list[Value] | None) -> Tasks | None:
-    """Returns tasks of a response in a comparable order; None for null."""
+    """Returns the tasks in a response, sorted for comparison, or None for null."""
     if given is None:
         return None
     return sorted((each["subtopology_id"], tuple(sorted(each["partitions"]))) for each in given)
 
 
 def task_ids(owned: Tasks) -> list[Value]:
-    """Returns tasks as a heartbeat lists them."""
+    """Returns tasks in the form in which a heartbeat lists them."""
     return [{"subtopology_id": name, "partitions": list(numbers)} for name, numbers in owned]
 
 
 class GroupCalls:
-    """Random requests to one group; ``epochs`` are the epochs of its members."""
+    """Random requests to one group. ``epochs`` contains the member epoch of each member."""
 
     def __init__(self, random: Random, group: str, topic: str, epochs: Mapping[str, int]) -> None:
         self.random = random
@@ -100,7 +99,6 @@ class GroupCalls:
         return f"fetch {member!r} {epoch}", step
 
     def is_absent(self, side: CallingSide) -> bool:
-        """Returns True if the group does not exist or is not a streams group."""
         return bool(self._described(side, "StreamsGroupDescribe", 0)["error_code"])
 
     def _described(self, side: CallingSide, api: str, version: int) -> Value:
@@ -113,7 +111,7 @@ class GroupCalls:
 
     def described(self, side: CallingSide) -> Any:
         """Returns the group as StreamsGroupDescribe, ConsumerGroupDescribe and DescribeGroups
-        describe it."""
+        return it."""
         group = self._described(side, "StreamsGroupDescribe", 0)
         consumer = self._described(side, "ConsumerGroupDescribe", 1)
         old = {"groups": [self.group], "include_authorized_operations": False}
@@ -153,8 +151,8 @@ class GroupCalls:
         return "delete", step
 
     def other(self) -> Step:
-        """Returns a request of another protocol to the group; only to an existing group, which the
-        request would create otherwise."""
+        """Returns a request of another group protocol. It is sent only if the group exists, because
+        it could otherwise create the group."""
         member = self.random.choice(["", "m1"])
         join = {
             "group_id": self.group,
@@ -252,7 +250,7 @@ def _member(each: Value) -> Any:
 
 
 def _topology(given: Value | None) -> Any:
-    """Returns a topology with its lists in a comparable order."""
+    """Returns a topology whose lists are sorted for comparison."""
     if given is None or given["subtopologies"] is None:
         return given
     return given["epoch"], sorted(
@@ -268,7 +266,7 @@ def _topology(given: Value | None) -> Any:
 
 
 def _topic(each: Value) -> Any:
-    """Returns an internal topic without its partition count, which Kafka shows from the second
-    heartbeat on."""
+    """Returns an internal topic without its partition count, because Kafka returns the count only
+    after the second heartbeat."""
     configs = sorted((pair["key"], pair["value"]) for pair in each["topic_configs"])
     return each["name"], each["replication_factor"], configs

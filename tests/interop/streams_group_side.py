@@ -1,5 +1,5 @@
-"""One broker with a streams group (KIP-1071): its topics, its tasks, and its records, which are
-decoded by Kafka's schemas."""
+"""A streams group (KIP-1071) on one broker: its topics, its tasks, and its records, decoded with
+Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.wire import Wire
 
 MISSING_SOURCE_TOPICS = 1
 TOPIC_CONFIG = 1
-"""The config source of a value that the topic itself has."""
+"""The config source in DescribeConfigs of a value that is set for the topic itself."""
 RECORD_NAMES = {
     17: "StreamsGroupMetadata",
     19: "StreamsGroupMemberMetadata",
@@ -31,14 +31,16 @@ RECORD_NAMES = {
 
 
 class StreamsSide:
-    """One broker, and the tasks that it has assigned to the members of one group."""
+    """One of the two brokers that are compared, and the tasks of the members of one group on this
+    broker."""
 
     def __init__(self, wire: Wire, group: str) -> None:
         self.wire = wire
         self.group = group
         self.owned: dict[str, dict[str, Tasks]] = {}
         self.given: dict[str, Any] = {}
-        """The tasks in the last response with tasks, received or lost, by member."""
+        """For each member, the tasks in the last response that contained tasks. The member may not
+        have received this response."""
         """The tasks in the last assignment that each member received, by role."""
 
     def call(self, api: str, version: int, value: Value) -> Value:
@@ -58,10 +60,12 @@ class StreamsSide:
         self.until_seen(name, exists=False)
 
     def until_seen(self, topic: str, *, exists: bool = True) -> None:
-        """Waits until the coordinator knows that a topic exists, or does not exist.
+        """Waits until the coordinator knows that a topic exists, or that it does not exist if
+        ``exists`` is false.
 
-        Kafka passes the topics to its coordinator after its response. Another streams group, with
-        this topic as its source, gets the status MISSING_SOURCE_TOPICS if the topic is missing.
+        Kafka informs its coordinator only after the response. The method creates a streams group
+        with the topic as its source. The group has the status MISSING_SOURCE_TOPICS while the
+        coordinator does not know the topic.
         """
         shape = topology(subtopology("0", topic))
         value = heartbeat(f"see-{topic}", "m1", 0, topology=shape, **JOINING)
@@ -75,7 +79,7 @@ class StreamsSide:
         until(f"the coordinator sees {topic}", is_seen, tolerate=())
 
     def topics(self, *names: str) -> list[Any]:
-        """Returns partition count and configuration of topics, as far as they exist."""
+        """Returns the number of partitions and the configuration of the topics that exist."""
         found: list[Any] = []
         for name in sorted(names):
             resource = {"resource_type": 2, "resource_name": name, "configuration_keys": None}
@@ -96,7 +100,7 @@ class StreamsSide:
         return found
 
     def records(self) -> list[Any]:
-        """Returns the streams records of the group in the coordinator's log."""
+        """Returns the records of the streams group in the offsets topic."""
         found: list[Any] = []
         offset = 0
         while True:
@@ -154,7 +158,8 @@ def heartbeat(group: str, member: str, epoch: int, **fields: Any) -> Value:
 
 
 def _decode(key: bytes, value: bytes | None) -> tuple[str, str, str, Any] | None:
-    """Returns type, group id, member id and value of a record of a streams group."""
+    """Returns type, group id, member id and value of a record, or None if it is not that of a
+    streams group."""
     name = RECORD_NAMES.get(int.from_bytes(key[:2], "big"))
     if name is None:
         return None
@@ -172,8 +177,8 @@ def _decode(key: bytes, value: bytes | None) -> tuple[str, str, str, Any] | None
 
 
 def _without_last_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without the epochs of targets that 4.4 writes when the last member
-    leaves: directly after the group's epoch, which follows the deletion of the member."""
+    """Returns the records without those of target epochs that only Kafka 4.4 writes: when the last
+    member is removed, directly after the group epoch."""
     kept: list[Any] = []
     for each in records:
         names = [name for name, _, _, _ in kept[-2:]] + [each[0]]
@@ -184,8 +189,8 @@ def _without_last_targets(records: list[Any]) -> list[Any]:
 
 
 def _ordered(records: list[Any]) -> list[Any]:
-    """Returns the records; neighbouring target assignments are sorted by member, because Kafka
-    writes them in its hash order."""
+    """Returns the records, with adjacent target assignments sorted by member id. Kafka writes such
+    assignments in hash order."""
     ordered: list[Any] = []
     for name, neighbours in groupby(records, itemgetter(0)):
         some = list(neighbours)

@@ -1,11 +1,10 @@
-"""Random sequences of requests of streams groups (KIP-1071) to two brokers, whose responses are
-compared.
+"""Random sequences of requests of streams groups (KIP-1071). Two brokers get the same requests, and
+their responses must be equal.
 
-A walk has two members, because Kafka's hash order decides which of three members or processes with
-equal loads gets a task. Member ids and process ids are chosen so that Kafka's hash order is their
-alphabetical order, which Muster uses. The topics of each group have the group's name, because the
-broker creates topics and the walks delete topics. The records of the group are compared at the end,
-decoded by Kafka's schemas.
+With three members of equal load, Kafka's hash order would decide who gets a task, so a walk has
+only two members. Member ids and process ids are chosen so that Kafka's hash order is alphabetical,
+like Muster's order. The topics of each group contain the name of the group, because walks create
+and delete topics. At the end, the records of the group must be equal.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from tests.wire import Wire
 PROCESSES = {"m1": "p1", "m2": "p1", "m3": "p2"}
 """The process id of each member."""
 IS_NEWER = RELEASES[0] != RELEASE
-"""True for 4.4, which has static members, other endpoint epochs, and an assignor that deals tasks
-in another order. An only member has all tasks with any assignor."""
+"""True for Kafka 4.4. It has static members, other endpoint epochs, and an assignor with another
+order of tasks. With one member, the order does not matter."""
 PAIRS = (("m1",),) if IS_NEWER else (("m1", "m3"), ("m1", "m3"), ("m1", "m2"))
 MISSING_INTERNAL_TOPICS = 3
 
 
 class StreamsWalk:
-    """A group and the epochs of its members, which are the same on both brokers as long as the
-    brokers agree."""
+    """A group and the epochs of its members. They are the same on both brokers while their
+    responses are equal."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -51,15 +50,18 @@ class StreamsWalk:
         self.has_endpoints = (
             not IS_NEWER and seed % 2 == 0 and self.shape_name not in ("uneven", "absent", "fixed")
         )
-        """True if members have endpoints: if a topic of the topology is missing, the heartbeat of
-        such a member gets UNKNOWN_SERVER_ERROR from Kafka 4.3.1, and if the topics of a subtopology
-        have different counts, as in ``fixed``, partitions that do not exist."""
+        """True if the members of this walk have endpoints.
+
+        Kafka 4.3.1 returns UNKNOWN_SERVER_ERROR to a member with an endpoint if a topic of the
+        topology is missing. If the topics of a subtopology have different numbers of partitions,
+        Kafka returns partitions that do not exist.
+        """
         self.is_ready = not internal_topics(self.shape)
         topic = next(iter(source_topics(self.group)))
         self.calls = GroupCalls(self.random, self.group, topic, self.epochs)
 
     def next(self) -> tuple[str, Callable[[StreamsSide], Any]]:
-        """Returns a random step: its name, and the function that executes it on one broker."""
+        """Returns a random step: its name, and a function that executes the step on one broker."""
         steps = (
             (16, self._join),
             (22, self._beat),
@@ -101,8 +103,8 @@ class StreamsWalk:
     def _without_repeated_tasks(
         self, side: StreamsSide, member: str, epoch: int, reply: Value
     ) -> Value:
-        """Removes the tasks that Muster repeats to a member that lacks one; Kafka does not repeat
-        them."""
+        """Returns the response without tasks that the previous response also had. Muster repeats
+        the tasks if the member does not list them all, but Kafka does not."""
         if reply["error_code"] or reply["active_tasks"] is None:
             return reply
         given = {role: reply[role] for role in ROLES}
@@ -157,7 +159,7 @@ class StreamsWalk:
         )
 
     def _lose(self) -> tuple[str, Callable[[StreamsSide], Any]]:
-        """Returns a heartbeat whose response the member does not receive."""
+        """Returns a heartbeat whose response is lost."""
         member, epoch = self._member()
         return f"lose {member} {epoch}", lambda side: self._heartbeat(
             side, member, epoch, is_lost=True, **self._owned(side, member)
@@ -241,7 +243,7 @@ class StreamsWalk:
         )
 
     def _change_topics(self) -> tuple[str, Callable[[StreamsSide], Any]]:
-        """Returns the deletion of a topic, or its creation if the walk has deleted it."""
+        """Returns a step that deletes a topic, or that creates the topic again."""
         topics = source_topics(self.group)
         name = self.random.choice(sorted(self.missing or topics))
         self.missing ^= {name}
@@ -269,8 +271,7 @@ def comparable(reply: Value) -> Any:
 
 
 def _status(each: Value) -> Any:
-    """Returns code and detail of a status; the detail as words, because Kafka lists topics in its
-    hash order."""
+    """Returns the code and the sorted words of a status. Kafka lists topics in hash order."""
     return each["status_code"], sorted(each["status_detail"].replace(",", "").split())
 
 
@@ -287,7 +288,8 @@ def _endpoint(each: Value) -> Any:
 
 
 def streams_differences(seed: int, ours: Wire, theirs: Wire, steps: int) -> list[str]:
-    """Returns the first difference between the two brokers; an empty list if they do not differ."""
+    """Returns the first difference between the two brokers, or an empty list if they do not
+    differ."""
     walk = StreamsWalk(seed)
     kafka, muster = StreamsSide(theirs, walk.group), StreamsSide(ours, walk.group)
     for side in (kafka, muster):

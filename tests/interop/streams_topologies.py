@@ -1,4 +1,5 @@
-"""Topologies of streams groups (KIP-1071), as StreamsGroupHeartbeat sends them."""
+"""Topologies of streams groups (KIP-1071), in the form in which StreamsGroupHeartbeat sends
+them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "52428800"}
 
 
 def internal_topic(name: str, partitions: int = 0, configs: dict[str, str] | None = None) -> Value:
-    """Returns a repartition or changelog topic; 0 partitions: the coordinator chooses."""
+    """Returns a repartition or changelog topic. With 0 partitions, the coordinator chooses the
+    number."""
     pairs = [{"key": key, "value": value} for key, value in (configs or {}).items()]
     return {
         "name": name,
@@ -27,7 +29,7 @@ def subtopology(
     repartitioned: tuple[Value, ...] = (),
     copartitioned: tuple[int, ...] = (),
 ) -> Value:
-    """Returns a subtopology. ``copartitioned`` are indexes of source topics."""
+    """Returns a subtopology. ``copartitioned`` contains indexes of source topics."""
     group = {
         "source_topics": list(copartitioned),
         "source_topic_regex": [],
@@ -49,16 +51,16 @@ def topology(*subtopologies: Value, epoch: int = 1) -> Value:
 
 
 def source_topics(group: str) -> dict[str, int]:
-    """Returns the partition counts of the source topics of a group's topologies.
+    """Returns the partition counts of the source topics of a group.
 
-    Each topology has an even number of tasks: of two members with equal loads, Kafka gives an odd
-    task to the one that its heap has first.
+    Each topology has an even number of tasks, because with an odd number Kafka's heap order decides
+    which of two members gets the last task.
     """
     return {f"{group}-a": 4, f"{group}-b": 2, f"{group}-c": 4}
 
 
 def shapes(group: str) -> dict[str, Value]:
-    """Returns topologies of different shapes over the source topics of the group, by name."""
+    """Returns topologies over the source topics of the group, by name."""
     a, b, c = source_topics(group)
     between = f"{group}-between-repartition"
     store, join = f"{group}-store-changelog", f"{group}-join-changelog"

@@ -31,15 +31,14 @@ SUITE_WITHIN_S = 330.0
 
 
 class Proxies(BaseHTTPRequestHandler):
-    """An HTTP server in place of toxiproxy that reports a proxy for each kafkaN; the brokers
-    themselves listen on these addresses."""
+    """An HTTP server that replaces toxiproxy. It reports a proxy for each broker, such as kafka1,
+    although clients connect to the broker itself at the address of the proxy."""
 
     def do_GET(self) -> None:
-        """Responds with a proxy by its name, such as `/proxies/kafka1`."""
+        """Returns the proxy with the name in the path, such as `/proxies/kafka1`."""
         self._answer(200, {"name": self.path.rpartition("/")[2], "enabled": True})
 
     def do_POST(self) -> None:
-        """Accepts `/reset` and does nothing."""
         self._answer(204, None)
 
     def _answer(self, status: int, value: Any) -> None:
@@ -50,11 +49,11 @@ class Proxies(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Prints nothing, because the test reads the suite's output."""
+        """Does nothing, because the test reads the output of the suite."""
 
 
 def main(spec: dict[str, Any]) -> int:
-    """Runs the brokers and the suite; returns the exit code of the suite."""
+    """Starts the brokers, runs the suite, and returns the exit code of the suite."""
     data = Path(spec["data"])
     with ExitStack() as ended:
         keeper = ended.enter_context(zookeeper(data)) if spec["brokers"] > 1 else None
@@ -74,7 +73,8 @@ def main(spec: dict[str, Any]) -> int:
 
 @contextmanager
 def _brokers(spec: Mapping[str, Any], data: Path, keeper: str | None) -> Iterator[None]:
-    """Yields when the brokers accept connections; stops them one after another at the end."""
+    """Starts the brokers. Yields when they accept connections. Stops them one after another at the
+    end."""
     command = [sys.executable, "-m", "cli.main"]
     if keeper is None:
         address = f"127.0.0.1:{spec['port']}"

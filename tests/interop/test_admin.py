@@ -19,8 +19,8 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def consumed(broker: Broker, name: str) -> str:
-    """Creates a topic and a group without members that has committed offset 5 of both partitions;
-    returns the group."""
+    """Creates a topic, and a group without members that has committed offset 5 in both partitions.
+    Returns the group id."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 2)
     feed = Feed(broker.bootstrap, name, 2)
@@ -231,7 +231,9 @@ async def _by_aiokafka(broker: Broker, name: str, consumed: str) -> None:
         await admin.close()
 
 
-def test_live_group_keeps_its_offsets_and_is_not_deleted(broker: Broker, name: str) -> None:
+def test_deletion_of_a_group_with_members_or_of_its_offsets_is_refused(
+    broker: Broker, name: str
+) -> None:
     from kafka import KafkaAdminClient, TopicPartition
     from kafka.errors import GroupSubscribedToTopicError
 

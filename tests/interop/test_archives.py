@@ -1,4 +1,4 @@
-"""Tests of the class data archives (CDS) of Java programs."""
+"""The class data archives (CDS) that make the start of Java programs faster."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The path of the class data archive of any program in this test."""
     place = tmp_path / "any.jsa"
     monkeypatch.setattr(java, "_archive", lambda name, main_class: place)
     return place
 
 
 def partial_of(line: list[str]) -> Path:
-    """Returns the path of the partial archive that a JVM with this command line writes when it
-    exits."""
+    """Returns the path of the temporary archive that a JVM with this command line writes at its
+    exit."""
     return Path(next(word.split("=")[1] for word in line if "ArchiveClassesAtExit" in word))
 
 

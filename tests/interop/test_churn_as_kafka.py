@@ -1,10 +1,9 @@
-"""Groups of librdkafka consumers with restarting members, on Muster and on Apache Kafka at the same
+"""Groups of librdkafka consumers whose members restart, on Muster and on Apache Kafka at the same
 time.
 
-The result is the share of time in which living members own partitions. The times are 0.6 of the
-times in tests/coordinator/churn, whose comparison is exact. Here two brokers share a busy machine,
-and the phases of each run are random. `make campaign` runs the first scenario, `make soak` the
-others.
+The result is the share of time in which live members own partitions. All times are 0.6 of those in
+tests/coordinator/churn, whose comparison is exact. Here two brokers share a busy machine, and each
+run is different. `make campaign` runs the first scenario, and `make soak` the others.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ LASTS_S = 90.0
 PARTITIONS = 12
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
-"""The heartbeat interval in ms. It is a smaller part of the session timeout than usual, because of
-LUCK."""
+"""The heartbeat interval in ms. It is a smaller part of the session timeout than usual, so that
+LUCK can be small."""
 CUT_EVERY_S = 6.0
 LUCK = 0.05
-"""The tolerated difference between the shares, because two runs of one broker differ too: the end
-of a session depends on the phase of the last heartbeat before a crash."""
+"""The tolerated difference between the two shares of time. Two runs on the same broker differ too,
+because the last heartbeat before a crash comes at a random time."""
 
 Plan = list[tuple[float, str, str]]
 
@@ -87,7 +86,8 @@ PLANS: dict[str, Plan] = {
 
 @pytest.fixture(scope="module")
 def proxies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[KillingProxy]]:
-    """Yields a Muster and a Kafka 4.3.1, each behind a proxy to which clients connect."""
+    """Yields two proxies to which the clients connect: one in front of Muster, and one in front of
+    Kafka 4.3.1."""
     folder = tmp_path_factory.mktemp("churn")
     made = []
     for kind in (Broker, KafkaBroker):

@@ -1,4 +1,4 @@
-"""Log cleaning leaves the same segments and batches as in Apache Kafka 4.3.1, for the same log."""
+"""Log cleaning leaves the same segments and batches as Apache Kafka 4.3.1 does for the same log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ DIRTY_RATIO = "min.cleanable.dirty.ratio"
 
 
 class Written(NamedTuple):
-    """A batch with one record per key; if it has a sequence, it also has a producer id."""
+    """A batch with one record for each key. A batch with a sequence number also has a producer
+    id."""
 
     keys: tuple[bytes | None, ...]
     sequence: int = -1
@@ -45,11 +46,11 @@ FIRST = [
 ]
 SECOND = [*[Written((b"d",))] * 2, Written((b"e",))]
 ACTIVE = Written((b"f",))
-"""A batch that closes the previous segment."""
+"""A batch that starts a new active segment, so that the previous segment can be cleaned."""
 
 
 class Left(NamedTuple):
-    """A segment after a cleaning: the offsets, the record count and the producer of each batch."""
+    """A segment after a cleaning, with offsets, number of records and producer of each batch."""
 
     base_offset: int
     batches: list[tuple[int, int, int, int]]
@@ -57,7 +58,7 @@ class Left(NamedTuple):
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
-    """Muster and Apache Kafka 4.3.1."""
+    """Yields Muster and Apache Kafka 4.3.1."""
     folder = tmp_path_factory.mktemp("cleaned")
     settings = {"log.cleaner.backoff.ms": "50"}
     muster, kafka = Broker(folder / "muster", settings), KafkaBroker(folder / "kafka", settings)
@@ -79,7 +80,7 @@ def append(wire: Wire, batches: list[Written]) -> None:
 
 
 def left(broker: Broker) -> list[Left]:
-    """Waits until the cleaner's checkpoint covers all closed segments, and returns them."""
+    """Waits until the cleaner's checkpoint covers all closed segments. Returns these segments."""
     active = max(broker.partition_folder(TOPIC, 0).glob("*.log"))
     checkpoint = broker.data / "cleaner-offset-checkpoint"
     expected = f"{TOPIC} 0 {int(active.stem)}"
@@ -97,10 +98,11 @@ def left(broker: Broker) -> list[Left]:
 
 
 def without_empty_last(first: list[Left], second: list[Left]) -> list[list[Left]]:
-    """Returns the segments as 4.4.0 leaves them, for those that 4.3.1 and Muster leave.
+    """Converts the segments that 4.3.1 and Muster leave after two cleanings into those that Kafka
+    4.4.0 leaves.
 
-    If the last batch of a cleaning has only a record without a key, 4.4.0 removes the batch; 4.3.1
-    keeps it without records. The next cleaning then merges the empty segment.
+    If all records of the last batch are removed, 4.4.0 removes the batch, but 4.3.1 keeps it
+    without records. The next cleaning of 4.4.0 then merges the empty segment.
     """
     offset = len(FIRST)  # one batch of FIRST has two records
     without = [*first[:-1], first[-1]._replace(batches=[])]
@@ -109,8 +111,8 @@ def without_empty_last(first: list[Left], second: list[Left]) -> list[list[Left]
 
 
 def cleaned_twice(wire: Wire, broker: Broker, segment_bytes: str) -> list[list[Left]]:
-    """Returns the segments after each of two cleanings; ``segment_bytes`` is the name of the
-    setting for the segment size."""
+    """Returns the segments after the first and after the second cleaning. ``segment_bytes`` is the
+    name of the topic setting for the segment size."""
     # One batch per segment. No segment is cleaned before all are written; a key may be null.
     settings = {segment_bytes: "100", "cleanup.policy": "delete"}
     assert create_topic(wire, TOPIC, configs=settings)["error_code"] == NONE

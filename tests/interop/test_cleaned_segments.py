@@ -1,7 +1,5 @@
-"""Apache's DumpLogSegments accepts every batch and index of cleaned segments.
-
-One topic is cleaned while real clients write and read it.
-"""
+"""Apache's DumpLogSegments accepts each batch and each index of cleaned segments. One test cleans a
+topic while real clients write and read it."""
 
 from __future__ import annotations
 
@@ -28,7 +26,6 @@ RELEASES = [java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS]
 
 
 def dump(release: str, files: list[Path], *arguments: str) -> str:
-    """Returns the tool's output for these files."""
     main_class = (
         "org.apache.kafka.tools.DumpLogSegments"
         if release == java.KAFKA_NEW

@@ -1,8 +1,5 @@
-"""The test suites of other clients, for the APIs that Muster serves, pass on Muster without
-changes.
-
-tests/data/suites/README.md lists the requirements of the suites.
-"""
+"""The test suites of other clients pass on Muster without changes, as far as they use APIs that
+Muster serves. tests/data/suites/README.md lists what the suites need."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _GO_RESULT = re.compile(r"^--- (PASS|FAIL|SKIP): (\w+)", re.MULTILINE)
 
 
 def go_results(printed: str) -> dict[str, str]:
-    """Returns the result of each test of a Go suite, by its name."""
+    """Returns the result of each test in the output of a Go suite, by the name of the test."""
     return {name: result for result, name in _GO_RESULT.findall(printed)}
 
 

@@ -1,4 +1,4 @@
-"""Tests of `muster cluster describe`, `why` and `check` on a real cluster that loses a broker."""
+"""`muster cluster describe`, `why` and `check` on a real cluster that loses a broker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_cluster_check_reports_a_killed_broker_and_its_partitions(tmp_path: Path
         until("no problems", lambda: checked(cluster, set()))
 
 
-def test_cluster_why_reports_that_a_replica_lags_fails_and_rejoins(tmp_path: Path) -> None:
+def test_cluster_why_reports_when_a_replica_lags_fails_and_rejoins_the_isr(tmp_path: Path) -> None:
     settings = {"zookeeper.session.timeout.ms": "12000", "replica.lag.time.max.ms": "2000"}
     kinds = dict.fromkeys((1, 2, 3), MUSTER)
     with running(tmp_path / "c", kinds, settings) as cluster:
@@ -72,7 +72,7 @@ def test_cluster_why_reports_that_a_replica_lags_fails_and_rejoins(tmp_path: Pat
         assert "broker 3, the preferred leader, is in the ISR again" in text
 
 
-def test_cluster_commands_report_data_that_kafka_brokers_do_not_provide(tmp_path: Path) -> None:
+def test_cluster_commands_name_the_data_that_kafka_brokers_do_not_provide(tmp_path: Path) -> None:
     with running(tmp_path / "c", {1: KAFKA, 2: MUSTER, 3: MUSTER}) as cluster:
         cluster.create("orders", 3, 3)
         cluster.until_settled()
@@ -104,7 +104,7 @@ def test_cluster_commands_report_data_that_kafka_brokers_do_not_provide(tmp_path
 
 
 def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
-    """Returns the response of each version of DescribeLogDirs, without the sizes of the disk."""
+    """Returns the response to each version of DescribeLogDirs, without the sizes of the disk."""
     orders = {"topic": "orders", "partitions": [0, 9]}
     strange = [{"topic": "nowhere", "partitions": [0]}, {"topic": "orders", "partitions": []}]
     found = []
@@ -129,40 +129,40 @@ def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
 
 
 def told(cluster: ZooKeeperCluster, what: str) -> str:
-    """Returns the text output of `muster cluster why`."""
+    """Returns the output of `muster cluster why` as text."""
     ran = run("cluster", "why", what, "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.out
 
 
 def written(cluster: ZooKeeperCluster, index: int) -> None:
-    """Writes a record, because a replica of a partition without new records never lags."""
+    """Produces a record, because a replica of a partition without new records does not lag."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     producer.produce("orders", b"one", partition=index)
     assert producer.flush(30) == 0
 
 
 def why(cluster: ZooKeeperCluster, what: str) -> Any:
-    """Returns the JSON output of `muster cluster why`."""
+    """Returns the output of `muster cluster why` as JSON."""
     ran = run("cluster", "why", what, "--json", "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.json
 
 
 def story_of(cluster: ZooKeeperCluster, index: int) -> Any:
-    """Returns the history of a partition."""
+    """Returns the events in the history of partition ``index`` that `muster cluster why` prints."""
     return why(cluster, f"orders-{index}")["story"]
 
 
 def moved(cluster: ZooKeeperCluster, index: int) -> Any:
-    """Returns the last change of a partition's leader and its cause."""
+    """Returns the last change of the partition's leader, with its cause."""
     found = why(cluster, f"orders-{index}")["moved"]
     assert found is not None
     return found
 
 
 def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bool:
-    """Returns True if a replica is not in the ISR because of ``cause``."""
+    """Returns True if the replica is outside the ISR because of ``cause``."""
     out = why(cluster, f"orders-{index}")["out"]
     return [(each["broker"], each["left"] and each["left"]["cause"]) for each in out] == [
         (broker, cause)
@@ -170,7 +170,7 @@ def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bo
 
 
 def checked(cluster: ZooKeeperCluster, verdicts: set[str]) -> bool:
-    """Returns True if `muster cluster check` finds exactly these faults."""
+    """Returns True if `muster cluster check` finds exactly the faults ``verdicts``."""
     ran = run("cluster", "check", "--json", "-b", cluster.bootstrap)
     found: list[dict[str, Any]] = ran.json["faults"] if ran.out else []
     assert {each["verdict"] for each in found} == verdicts, (ran.out, ran.err)

@@ -1,5 +1,5 @@
-"""The error codes of clusters of Apache Kafka 3.9.2 and of Muster, for each request of the
-table."""
+"""A cluster of Muster returns the same error codes as a cluster of Apache Kafka 3.9.2, for each
+request in tests/cluster_errors."""
 
 from __future__ import annotations
 

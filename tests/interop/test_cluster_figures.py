@@ -1,4 +1,4 @@
-"""Metrics of a real cluster equal the lag and replicas that clients see."""
+"""The metrics of a real cluster agree with the lag and with the replicas that clients see."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.interop
 
 TOPIC, TEAM = "orders", "team"
 REPLICAS = [[1, 2], [2, 3], [3, 1], [2, 1], [3, 2]]
-"""The replicas of each partition: each broker leads some partitions, follows others, and has no
-replica of the rest."""
+"""The replicas of each partition. Each broker leads some partitions, follows some, and has no
+replica of others."""
 ENDS = [10, 20, 30, 40, 50]
 COMMITTED = [10, 5, 7, 40, 1]
 ALL = {1, 2, 3}
@@ -48,7 +48,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperClust
 
 
 def scrapes(cluster: ZooKeeperCluster) -> list[Scrape]:
-    """Returns the scrapes of the running brokers."""
     found = []
     for broker in cluster.processes:
         answer = httpx.get(f"http://{cluster.http[broker]}/metrics", timeout=20)
@@ -58,15 +57,14 @@ def scrapes(cluster: ZooKeeperCluster) -> list[Scrape]:
 
 
 def total(cluster: ZooKeeperCluster, *key: str) -> float:
-    """Returns the sum of a metric over the running brokers."""
     values = [scrape[key] for scrape in scrapes(cluster)]
     assert None not in values, f"somebody has no {key}"
     return sum(value for value in values if value is not None)
 
 
 def test_lag_metric_equals_the_output_of_groups_lag(cluster: ZooKeeperCluster) -> None:
-    """The command sends requests to each leader; the coordinator has no replica of some
-    partitions."""
+    """`groups lag` sends requests to each leader. The metric comes from the coordinator, which has
+    no replica of some partitions."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": TEAM})
     commit(consumer, {(TOPIC, index): offset for index, offset in enumerate(COMMITTED)})
     consumer.close()
@@ -99,7 +97,7 @@ def test_lag_metric_equals_the_output_of_groups_lag(cluster: ZooKeeperCluster) -
 def test_metrics_are_updated_when_a_broker_is_killed_and_restarted(
     cluster: ZooKeeperCluster,
 ) -> None:
-    """The test compares the metrics with the metadata that clients receive."""
+    """The test compares the metrics with the Metadata response that clients receive."""
     waiting.until("all lead", lambda: total(cluster, "muster_controller_active") == 1, 60)
     cluster.kill(3)
     cluster.until_led(TOPIC, without=3)

@@ -1,4 +1,4 @@
-"""Kafka's admin tools on clusters of three Muster brokers, and of two Muster brokers and one Apache
+"""Kafka's admin tools on two clusters: three Muster brokers, and two Muster brokers with one Apache
 Kafka 3.9.2."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def cluster(
 
 
 def tool(cluster: ZooKeeperCluster, main_class: str, words: str, code: int = 0) -> str:
-    """Returns the output of a tool of 3.9.2; its arguments are one string."""
+    """Runs a tool of Kafka 3.9.2 and returns its output. ``words`` contains all arguments."""
     arguments = ["--bootstrap-server", cluster.bootstrap, *words.split()]
     done = java.run(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, main_class, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
@@ -53,7 +53,8 @@ def topics(cluster: ZooKeeperCluster, words: str, code: int = 0) -> str:
 
 
 def replicas(described: str) -> list[list[int]]:
-    """Returns the replicas of each partition in a description, in order."""
+    """Returns the replicas of each partition, in order, from the output of kafka-topics
+    --describe."""
     found = re.findall(r"Partition: \d+\tLeader: -?\d+\tReplicas: ([\d,]+)", described)
     return [[int(each) for each in one.split(",")] for one in found]
 
@@ -61,8 +62,8 @@ def replicas(described: str) -> list[list[int]]:
 def known_to_all(cluster: ZooKeeperCluster, name: str, partitions: int) -> None:
     """Waits until each broker knows the partitions of a topic.
 
-    A tool sends its request to any broker, which may learn of a change 0.2 s after the controller's
-    response.
+    A tool sends its request to an arbitrary broker, which may learn of a change 0.2 s after the
+    response of the controller.
     """
 
     def known(port: int) -> bool:
@@ -163,14 +164,14 @@ def test_preferred_replicas_lead_partitions_after_a_reassignment(
 
 
 RATE = 500_000
-"""The throttle of a reassignment in bytes per second."""
+"""The throttle of a reassignment, in bytes per second."""
 MOVED = 4_000_000
 
 
 def test_reassignment_respects_its_throttle(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
-    """The third broker is throttled as a follower and then as a leader."""
+    """The third broker is first throttled as a follower, and then as a leader."""
     topics(cluster, f"--create --topic {name} --replica-assignment 1")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "1"})
     for number in range(MOVED // 10_000):
@@ -212,7 +213,7 @@ def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
 
 
 def test_replica_verification_tool_finds_no_lag(cluster: ZooKeeperCluster, name: str) -> None:
-    """The tool reads all replicas until the test stops it."""
+    """The tool reads all replicas continuously, until the test stops it."""
     cluster.create(name, 3, 3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "all"})
     for number in range(30):
@@ -230,7 +231,8 @@ def test_replica_verification_tool_finds_no_lag(cluster: ZooKeeperCluster, name:
 
 
 def old(cluster: ZooKeeperCluster, main_class: str, words: str) -> str:
-    """Returns the output of a tool of 0.10.2.2, which writes ZooKeeper's nodes itself."""
+    """Runs a tool of Kafka 0.10.2.2 and returns its output. Such a tool writes to ZooKeeper
+    itself."""
     arguments = ["--zookeeper", cluster.zookeeper, *words.split()]
     done = java.run(java.KAFKA_OLD, f"kafka.admin.{main_class}", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -273,7 +275,7 @@ def test_topic_changes_that_old_tools_write_to_zookeeper_take_effect(
 def test_quotas_and_credentials_that_old_tools_write_take_effect(
     cluster: ZooKeeperCluster,
 ) -> None:
-    """The tools write only to ZooKeeper; Kafka 3.9.2 also accepts credentials that are written
+    """The tools only write to ZooKeeper. Kafka 3.9.2 also applies credentials that it finds
     there."""
     alter = "--alter --entity-type"
     rates = "producer_byte_rate=100000000,consumer_byte_rate=100000000"
@@ -284,7 +286,7 @@ def test_quotas_and_credentials_that_old_tools_write_take_effect(
     old(cluster, "ConfigCommand", f"{alter} users --entity-name alice --add-config {secret}")
 
     def quotas() -> set[tuple[tuple[str, str | None], ...]]:
-        """Returns the entities with quotas, as a Muster broker describes them."""
+        """Returns the entities with quotas that a Muster broker describes."""
         with RawConnection(cluster.ports[1]) as connection:
             found = connection.call("DescribeClientQuotas", 1, components=[], strict=False)
         return {
@@ -320,8 +322,8 @@ def test_quotas_and_credentials_that_old_tools_write_take_effect(
 def newest(
     cluster: ZooKeeperCluster, main_class: str, words: str, text_in: str = "", command: str = ""
 ) -> str:
-    """Returns the output of an admin tool of Kafka 4.3.1; the subcommand ``command`` precedes the
-    options."""
+    """Runs an admin tool of Kafka 4.3.1 and returns its output. The subcommand ``command`` precedes
+    the options."""
     arguments = [*command.split(), "--bootstrap-server", cluster.bootstrap, *words.split()]
     done = java.run(java.KAFKA_NEW, main_class, *arguments, text_in=text_in)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,9 +1,9 @@
-"""Clusters of three brokers on a real ZooKeeper: only Muster brokers, or Muster with Apache Kafka
+"""Clusters of three brokers on a real ZooKeeper: either only Muster, or Muster with Apache Kafka
 3.9.2 or 0.10.2.2.
 
 Producers of each kind and groups run all the time. During this load, brokers are restarted, killed
 and paused, `/controller` is deleted, and replicas move. cluster_loads.py states the guarantees that
-each load checks. At the end all replicas must have the same bytes.
+are checked. At the end, all replicas must have the same bytes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ ONE_AND_OLD = {1: OLD_KAFKA, 2: OLD_KAFKA, 3: MUSTER}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster, the controller before each step, and the failures of its brokers."""
+    """The kind of each broker of a cluster, the broker that is the controller before each step, and
+    the steps."""
 
     kinds: Mapping[int, str]
     controller: int
     steps: Sequence[tuple[str, int]]
-    """Each step is a failure of cluster_failures.py and the broker that fails."""
+    """Each step is the name of a failure in cluster_failures.py, and the broker that fails."""
 
 
 EACH_KIND_ONCE = {
@@ -56,7 +57,7 @@ EACH_KIND_ONCE = {
 
 
 @pytest.mark.smoke
-def test_no_record_is_lost_when_a_leader_of_three_brokers_is_killed(tmp_path: Path) -> None:
+def test_no_record_is_lost_when_the_leader_of_a_partition_is_killed(tmp_path: Path) -> None:
     run(Scenario(THREE, 1, [("hard bounce", 2)]), tmp_path)
 
 
@@ -78,13 +79,12 @@ CLUSTERS = {
 
 
 def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
-    """Returns one broker of each kind."""
     return list({kind: broker for broker, kind in kinds.items()}.values())
 
 
 def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
-    """Returns failures of the controller and of another broker; a failure of the whole cluster is
-    included once."""
+    """Returns each failure of a broker for the controller and for another broker, and each failure
+    of the whole cluster once."""
     other = controller % len(kinds) + 1
     return [
         (failure, broker)
@@ -101,7 +101,7 @@ MATRIX = [
     for name, kinds in CLUSTERS.items()
     for led in one_of_each_kind(kinds)
 ]
-"""The scenarios, with each kind of broker as controller."""
+"""The scenarios. In each kind of cluster, each kind of broker is the controller once."""
 
 
 @pytest.mark.soak
@@ -114,7 +114,6 @@ def test_acknowledged_records_survive_failures_with_each_controller(
 
 
 def run(scenario: Scenario, folder: Path) -> None:
-    """Runs a scenario under load and checks the guarantees."""
     began = time.monotonic()
     with running(folder, scenario.kinds) as cluster:
         loads = _loads(cluster)
@@ -154,7 +153,8 @@ def _loads(cluster: ZooKeeperCluster) -> list[Load]:
 
 
 def _end(loads: Sequence[Load]) -> None:
-    """Stops the producers, then stops the groups after they have read all records."""
+    """Ends the producers. Ends each group after it has read all records. Then checks the guarantees
+    of all loads."""
     groups = [load for load in loads if isinstance(load, Group)]
     for load in loads:
         if load not in groups:
@@ -169,8 +169,8 @@ def _end(loads: Sequence[Load]) -> None:
 
 
 def _come_back(group: Group) -> None:
-    """Checks that a static member that rejoins in time gets its partitions back and that the other
-    member keeps its partitions."""
+    """Restarts a static member within its session. Checks that the member gets an assignment and
+    that the other member is not reassigned."""
     before = group.assigned[2]
     again = group.assigned[1] + 1
     group.come_back(1)
@@ -179,7 +179,7 @@ def _come_back(group: Group) -> None:
 
 
 def _partitions(cluster: ZooKeeperCluster) -> list[tuple[str, int]]:
-    """Returns the partitions that have a replica at any broker."""
+    """Returns the partitions that have a replica on any broker."""
     found = set()
     for broker in cluster.kinds:
         for log in cluster.directory(broker).glob("*-*/*.log"):

@@ -1,4 +1,4 @@
-"""Each client reads records that any other client compressed."""
+"""Each client can read the records that each other client has compressed."""
 
 from __future__ import annotations
 

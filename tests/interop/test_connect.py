@@ -1,9 +1,9 @@
-"""Kafka Connect in distributed mode with exactly-once sources; its worker is killed and restarted.
+"""Kafka Connect in distributed mode with exactly-once sources, while its worker is killed and
+restarted.
 
-The file source writes each batch of lines and its position in the file in one transaction. Each
-line must therefore be in the topic once, no matter when the worker was killed. The file sink
-commits offsets after it writes, so that a killed worker may write lines again; it reads no
-uncommitted line.
+The file source writes lines and its position in the file in one transaction, so each line must be
+in the topic exactly once. The file sink commits offsets after it has written lines. A killed sink
+may write lines twice, but it never reads an uncommitted line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 
 
 class Lines:
-    """A file to which a thread appends numbered lines until ``stop``."""
+    """A file to which a thread appends numbered lines until `stop` is called."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -68,7 +68,7 @@ class Lines:
 
 
 class Worker:
-    """A worker of Connect that is started repeatedly and always uses the same REST address."""
+    """A worker of Connect, which can be restarted and always has the same REST address."""
 
     def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -99,7 +99,7 @@ class Worker:
         self.program = java_program(JARS, WORKER, str(self.file))
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Sends one request to the REST interface."""
+        """Sends one request to the REST interface and returns the response."""
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(
             self.url + path, data, {"Content-Type": "application/json"}, method=method
@@ -108,7 +108,7 @@ class Worker:
             return json.loads(answer.read() or b"null")
 
     def until_it_serves(self) -> None:
-        """Waits until the REST interface lists connectors."""
+        """Waits until the REST interface returns the list of connectors."""
         waiting.until(
             "the worker serves", lambda: [self.ask("GET", "/connectors")], STARTS_WITHIN_S
         )
@@ -132,7 +132,7 @@ class Worker:
 
 @contextmanager
 def working(bootstrap: str, name: str, folder: Path) -> Iterator[Worker]:
-    """Yields a running worker; kills it at the end."""
+    """Starts a worker and yields it. Kills it at the end."""
     worker = Worker(bootstrap, name, folder)
     try:
         worker.until_it_serves()
@@ -142,7 +142,7 @@ def working(bootstrap: str, name: str, folder: Path) -> Iterator[Worker]:
 
 
 def first_seen(lines: list[str]) -> list[str]:
-    """Returns the lines without repetitions, in the order of their first occurrence."""
+    """Returns each distinct line once, in the order of first occurrence."""
     return list(dict.fromkeys(lines))
 
 

@@ -1,8 +1,8 @@
 """Muster and Apache Kafka 4.3.1 open each other's directories with consumer groups (KIP-848), and
-their members continue.
+the members continue.
 
-Kafka creates the topics, so that both brokers know them by the same topic ids. Then one broker
-writes the groups, the other opens the directory and continues, and the first opens it again.
+Kafka creates the topics, so that both brokers use the same topic ids. Then one broker writes the
+groups, the other broker opens the directory and continues, and the first broker opens it again.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ SETTINGS = {
 }
 TOPICS = {"apples": 4, "pears": 2, "peaches": 1}
 GROUPS = ("moving", "away", "matched", "left", "upgraded", "downgraded", "simple")
-"""The groups of `write`; it also writes a group that is deleted."""
+"""The groups that `write` creates and does not delete."""
 KINDS = ("muster", "kafka")
 UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH = 25, 27, 113
 SESSION_MS = 45_000
 CLEANED_AT_BYTES = 9 * 1024 * 1024
-"""The size at which Muster cleans a partition of groups immediately."""
+"""The size in bytes at which Muster cleans a partition of the offsets topic immediately."""
 
 
 class Client:
-    """Sends the requests of members to the broker that runs at present."""
+    """Sends requests of group members to the broker that currently runs."""
 
     def __init__(self, broker: Broker) -> None:
         self.cluster = Cluster(broker.bootstrap)
@@ -55,8 +55,7 @@ class Client:
     def beat(
         self, group: str, member: str, epoch: int, owned: set[Key] | None = None, **fields: Any
     ) -> tuple[int, set[Key] | None]:
-        """Sends a heartbeat; returns the member epoch, and the assignment if the response has
-        one."""
+        """Sends a heartbeat. Returns the member epoch, and the assignment or None."""
         reply = self.beat_reply(group, member, epoch, owned, **fields)
         assert reply["error_code"] == 0, reply
         assignment = reply["assignment"]
@@ -71,7 +70,6 @@ class Client:
     def beat_reply(
         self, group: str, member: str, epoch: int, owned: set[Key] | None = None, **fields: Any
     ) -> dict[str, Any]:
-        """Sends a heartbeat and returns the response."""
         partitions = None
         if owned is not None:
             topics = sorted({topic for topic, _ in owned})
@@ -94,14 +92,13 @@ class Client:
     def join(
         self, group: str, member: str, *topics: str, **fields: Any
     ) -> tuple[int, set[Key] | None]:
-        """Sends the first heartbeat of a member."""
         named = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": list(topics)}
         return self.beat(group, member, 0, set(), **{**named, **fields})
 
     def commit(
         self, group: str, member: str, epoch: int, offsets: dict[Key, tuple[int, str]]
     ) -> list[int]:
-        """Commits offsets with metadata; returns the error codes."""
+        """Commits offsets with metadata. Returns the error codes."""
         topics = [
             {
                 "name": topic,
@@ -128,7 +125,7 @@ class Client:
         return [each["partitions"][0]["error_code"] for each in reply["topics"]]
 
     def offsets(self, group: str) -> dict[Key, tuple[int, int, str]]:
-        """Returns the committed offsets with leader epochs and metadata."""
+        """Returns the committed offsets of a group, with leader epochs and metadata."""
         asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}
         reply = self.cluster.call("OffsetFetch", 9, groups=[asked], require_stable=False)
         [found] = reply["groups"]
@@ -144,7 +141,7 @@ class Client:
         }
 
     def state(self) -> dict[str, Any]:
-        """Returns all that clients can request about the groups."""
+        """Returns everything that clients can read about the groups."""
         listed = self.cluster.call("ListGroups", 5, states_filter=[], types_filter=[])["groups"]
         found: dict[str, Any] = {
             "listed": sorted(tuple(sorted(each.items())) for each in listed),
@@ -170,7 +167,8 @@ class Client:
 
 
 def classic_join(cluster: Cluster, group: str, member: str) -> dict[str, Any]:
-    """Sends a JoinGroup request of a classic member that subscribes to `apples`."""
+    """Sends JoinGroup of a classic member that subscribes to topic `apples`. Returns the
+    response."""
     return cluster.call(
         "JoinGroup",
         9,
@@ -186,7 +184,7 @@ def classic_join(cluster: Cluster, group: str, member: str) -> dict[str, Any]:
 
 
 def write(client: Client) -> dict[str, Any]:
-    """Writes groups of every kind; returns the ids and epochs with which their members
+    """Creates groups of every kind. Returns the ids and epochs with which the members must
     continue."""
     told: dict[str, Any] = {}
     # One member must give up partitions for which another waits.
@@ -232,7 +230,8 @@ def write(client: Client) -> dict[str, Any]:
 
 
 def classic_member(client: Client, group: str, member: str) -> int:
-    """Lets the only member of a classic group join with all partitions; returns its generation."""
+    """Lets the only member of a classic group join and get all partitions. Returns the
+    generation."""
     joined = classic_join(client.cluster, group, member)
     assert joined["error_code"] == 0
     generation: int = joined["generation_id"]
@@ -248,7 +247,7 @@ def sync(
     generation: int,
     assignment: dict[str, dict[str, list[int]]],
 ) -> set[Key]:
-    """Sends SyncGroup with an assignment; returns the partitions of the member."""
+    """Sends SyncGroup. Returns the partitions that the member gets."""
     reply = cluster.call(
         "SyncGroup",
         5,
@@ -269,7 +268,8 @@ def sync(
 
 
 def upgrade(client: Client, group: str) -> str:
-    """Makes a consumer group of a classic group; returns the id of its classic member."""
+    """Lets a consumer member join a classic group, which upgrades it. Returns the id of the classic
+    member."""
     member = str(classic_join(client.cluster, group, "")["member_id"])
     classic_member(client, group, member)
     client.join(group, "new", "apples")
@@ -279,7 +279,8 @@ def upgrade(client: Client, group: str) -> str:
 
 
 def go_on(client: Client, told: dict[str, Any]) -> None:
-    """Lets each member continue with the epoch that it has got from the other broker."""
+    """Lets each member continue on the current broker with the epoch that the other broker has
+    assigned."""
     cluster = client.cluster
     moving = described(cluster, "moving")
     kept = told["kept"]
@@ -317,7 +318,8 @@ def go_on(client: Client, told: dict[str, Any]) -> None:
 
 
 def rejoin(client: Client, member: str) -> None:
-    """Lets the classic member of the consumer group `upgraded` give up half of its partitions."""
+    """Lets the classic member of consumer group `upgraded` rejoin, so that it gives up half of its
+    partitions."""
     cluster = client.cluster
     group = described(cluster, "upgraded")
     identity = {"group_id": "upgraded", "member_id": member, "group_instance_id": None}
@@ -337,7 +339,6 @@ def rejoin(client: Client, member: str) -> None:
 
 
 def assert_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Compares all that clients can request, group by group."""
     assert found.keys() == wanted.keys()
     for group, state in wanted.items():
         assert found[group] == state, group
@@ -345,7 +346,8 @@ def assert_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 @pytest.fixture
 def kinds(tmp_path: Path) -> Iterator[dict[str, Broker]]:
-    """Yields both brokers with one data directory, in which Kafka has created the topics."""
+    """Yields Muster and Kafka with the same data directory, in which Kafka has created the
+    topics."""
     linger = {"group.coordinator.append.linger.ms": "0", "log.cleaner.enable": "false"}
     kafka = KafkaBroker(tmp_path / "data", {**SETTINGS, **linger})
     muster = Broker(tmp_path / "data", SETTINGS)
@@ -369,7 +371,7 @@ def serves_groups(broker: Broker) -> bool:
 
 
 def started(broker: Broker) -> Client:
-    """Starts a broker; returns a client when the broker has loaded the groups."""
+    """Starts a broker. Returns a client when the broker has loaded the groups."""
     broker.start()
     until("groups are served", lambda: serves_groups(broker))
     return Client(broker)
@@ -377,7 +379,7 @@ def started(broker: Broker) -> Client:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("writer", KINDS)
-def test_members_of_consumer_groups_continue_when_the_other_broker_opens_the_directory(
+def test_members_of_consumer_groups_continue_when_muster_and_kafka_take_turns(
     kinds: dict[str, Broker], writer: str, end: str
 ) -> None:
     first = kinds.pop(writer)
@@ -404,7 +406,7 @@ def test_members_of_consumer_groups_continue_when_the_other_broker_opens_the_dir
     assert client.beat("left", "back", described(client.cluster, "left").epoch)[1] is None
 
 
-def test_members_continue_in_kafka_after_muster_cleaned_the_records_of_their_groups(
+def test_members_continue_in_kafka_after_muster_has_cleaned_the_offsets_topic(
     kinds: dict[str, Broker],
 ) -> None:
     muster, kafka = kinds["muster"], kinds["kafka"]
@@ -432,5 +434,5 @@ def test_members_continue_in_kafka_after_muster_cleaned_the_records_of_their_gro
 
 
 def size_of(folder: Path) -> int:
-    """Returns the bytes of a partition's segments."""
+    """Returns the total size of the segments of a partition in bytes."""
     return sum(file.stat().st_size for file in folder.glob("*.log"))

@@ -1,5 +1,5 @@
-"""Kafka's Java consumers move a running group from the classic protocol to that of KIP-848 and
-back, one member at a time."""
+"""Java consumers move a running group from the classic protocol to that of KIP-848 and back, one
+member at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTITIONS = 6
 
 
 class Move:
-    """A group of two members that are replaced while records arrive."""
+    """A group of two members, which the test replaces one by one while records arrive."""
 
     def __init__(self, broker: Broker, group: VerifiableGroup) -> None:
         self.broker = broker
@@ -34,14 +34,13 @@ class Move:
         self.feed.send(30)
 
     def start(self, name: str, protocol: str) -> VerifiableConsumer:
-        """Starts a member of a protocol."""
         if protocol == "consumer":
             return self.group.start(name)
         options = ("--session-timeout", "10000")
         return self.group.start(name, *options, protocol="classic", heartbeat_interval_ms="300")
 
     def kill_broker(self) -> None:
-        """Kills and restarts the broker, which must not move a partition."""
+        """Kills and restarts the broker. Checks that no partition moves to another member."""
         before = described(self.cluster, self.group.group)
         moves = sum(member.moves for member in self.group.members)
         self.broker.kill()
@@ -53,17 +52,18 @@ class Move:
         assert sum(member.moves for member in self.group.members) == moves, self.group.story()
 
     def until_read(self, more: int) -> None:
-        """Produces records and waits until the group has consumed all records."""
+        """Produces ``more`` records and waits until the group has consumed all records."""
         self.feed.send(more)
         self.group.until_read(self.cluster.end_offsets(self.group.topic, PARTITIONS))
 
     def types(self) -> dict[str, int]:
-        """Returns the member types by client id: 0 for a classic member."""
+        """Returns the member type by client id, from ConsumerGroupDescribe. 0 is a classic
+        member."""
         members = described(self.cluster, self.group.group).members.values()
         return {member.client_id: member.member_type for member in members}
 
     def kind(self) -> str:
-        """Returns the group's type as ListGroups does."""
+        """Returns the type of the group, from ListGroups."""
         value = {"states_filter": [], "types_filter": []}
         listed = self.cluster.call("ListGroups", 5, **value)["groups"]
         return next(each["group_type"] for each in listed if each["group_id"] == self.group.group)

@@ -1,5 +1,5 @@
-"""Consumer groups (KIP-848) in Muster send the same responses and write the same records as in
-Apache Kafka 4.3.1."""
+"""Muster returns the same responses about consumer groups (KIP-848) as Apache Kafka 4.3.1, and
+writes the same records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS = 200
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    """Muster and Kafka with the same topic."""
+    """Yields Muster and Kafka, which have the same topic."""
     folder = tmp_path_factory.mktemp("consumer-groups")
     muster = Broker(folder / "muster" / "data", SETTINGS)
     linger = {"group.coordinator.append.linger.ms": "0"}

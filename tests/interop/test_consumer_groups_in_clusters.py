@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 in clusters on a real ZooKeeper, with consumers of librdkafka."""
+"""Consumer groups (KIP-848) with consumers of librdkafka, in clusters on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEVEL = "group.version=1"
 
 
 def features(cluster: ZooKeeperCluster, *words: str) -> str:
-    """Returns the output of kafka-features.sh of Kafka 4.3.1, also of a failed call."""
+    """Runs kafka-features.sh of Kafka 4.3.1. Returns its output, also if it fails."""
     done = java.run(
         java.KAFKA_NEW,
         "org.apache.kafka.tools.FeatureCommand",
@@ -57,7 +57,7 @@ class Member(Thread):
         super().__init__(daemon=True)
         self.values: list[bytes] = []
         self.committed: list[tuple[float, int, int]] = []
-        """The time, the partition and the offset of each acknowledged commit."""
+        """The time, partition and offset of each acknowledged commit."""
         self.owned: set[int] = set()
         self.errors: list[str] = []
         self.stopping = False
@@ -104,13 +104,12 @@ def group(cluster: ZooKeeperCluster, size: int) -> Iterator[list[Member]]:
 
 
 def coordinator(cluster: ZooKeeperCluster) -> int:
-    """Returns the coordinator according to a running broker."""
+    """Returns the coordinator of the group, as a running broker reports it."""
     with cluster.connect(next(iter(cluster.processes))) as connection:
         return int(connection.call("FindCoordinator", 2, key=GROUP, key_type=0)["node_id"])
 
 
 def offsets(cluster: ZooKeeperCluster) -> dict[int, int]:
-    """Returns the committed offsets of the group, by partition."""
 
     def fetched() -> Any:
         with cluster.connect(coordinator(cluster)) as connection:
@@ -127,7 +126,7 @@ def offsets(cluster: ZooKeeperCluster) -> dict[int, int]:
 
 
 def is_shared(members: list[Member]) -> bool:
-    """Whether each partition has one owner, and each member owns a partition."""
+    """Returns True if each partition has one owner and each member owns a partition."""
     owned = sorted(each for member in members for each in member.owned)
     return owned == list(range(PARTITIONS)) and all(member.owned for member in members)
 
@@ -185,9 +184,11 @@ def offsets_acknowledged(members: list[Member]) -> dict[int, int]:
     return found
 
 
-def test_kafka_3_9_and_group_version_1_exclude_each_other(tmp_path: Path) -> None:
-    """A Kafka 3.9 does not support the feature: while it is registered, the level stays 0; while
-    the level is 1, it does not start."""
+def test_group_version_1_and_a_kafka_3_9_broker_exclude_each_other(
+    tmp_path: Path,
+) -> None:
+    """Kafka 3.9 does not support the feature. While such a broker is registered, the level cannot
+    be raised to 1. While the level is 1, such a broker does not start."""
     with running(tmp_path, {1: MUSTER, 2: KAFKA}, {"min.insync.replicas": "1"}) as cluster:
         refused = features(cluster, "upgrade", "--feature", LEVEL)
         assert "Broker 2 does not support this feature." in refused

@@ -1,5 +1,5 @@
-"""Consumer groups (KIP-848) with the programs of Apache Kafka 4.3.1: VerifiableConsumer, console
-consumer, `kafka-consumer-groups`, `kafka-configs`."""
+"""Consumer groups (KIP-848) with programs of Apache Kafka 4.3.1: VerifiableConsumer, console
+consumer, `kafka-consumer-groups` and `kafka-configs`."""
 
 from __future__ import annotations
 
@@ -24,40 +24,41 @@ PATTERN_CONSUMER = Path(__file__).parent / "programs" / "PatternConsumer.java"
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Yields a broker whose consumer groups rebalance within a second."""
+    """Yields a broker with settings by which consumer groups rebalance within a second."""
     broker = make_broker(tmp_path_factory.mktemp("quick") / "data", QUICK)
     with running(broker):
         yield broker
 
 
 def tool(broker: Broker, main_class: str, *arguments: str, code: int = 0) -> str:
-    """Returns the output of a tool of 4.3.1."""
+    """Runs a tool of Kafka 4.3.1 and returns its output."""
     done = java.run(java.KAFKA_NEW, main_class, "--bootstrap-server", broker.bootstrap, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + (done.stderr if code else "")
 
 
 def groups(broker: Broker, *words: str) -> str:
-    """Runs `kafka-consumer-groups`; several options may be in one string."""
+    """Runs `kafka-consumer-groups` and returns its output. Each string may contain several
+    options."""
     arguments = [word for words_ in words for word in words_.split()]
     return tool(broker, f"{TOOLS}.consumer.group.ConsumerGroupCommand", *arguments)
 
 
 def configs(broker: Broker, *words: str, code: int = 0) -> str:
-    """Runs `kafka-configs`; several options may be in one string."""
+    """Runs `kafka-configs` and returns its output. Each string may contain several options."""
     arguments = [word for words_ in words for word in words_.split()]
     return tool(broker, java.config_command(), *arguments, code=code)
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """Returns the rows of a tool's table, by column title."""
+    """Returns the rows of a table that a tool has printed, by column title."""
     lines = [line.split() for line in text.splitlines() if line.strip()]
     start = next(i for i, line in enumerate(lines) if line[0] in ("GROUP", "TOPIC"))
     return [dict(zip(lines[start], row, strict=False)) for row in lines[start + 1 :]]
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_group_consumes_all_records_when_members_leave_and_member_and_broker_are_killed(
+def test_java_group_consumes_all_records_when_members_and_broker_are_killed(
     brokers: Callable[..., Broker], name: str, tmp_path: Path, assignor: str
 ) -> None:
     broker = brokers(QUICK)
@@ -162,7 +163,7 @@ def test_subscription_pattern_of_java_reads_topics_that_the_broker_matches(
     assert sorted(consumer.lines) == sorted(expected)
 
 
-def test_consumer_groups_tool_describes_and_protects_a_group_with_members(
+def test_consumer_groups_tool_describes_but_cannot_reset_a_group_with_members(
     quick: Broker, name: str, tmp_path: Path
 ) -> None:
     cluster = Cluster(quick.bootstrap)

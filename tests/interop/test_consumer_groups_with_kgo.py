@@ -15,12 +15,13 @@ from tests.interop.verifiable_consumers import QUICK, Described, described
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(700), pytest.mark.proves("kafka 6")]
 PARTITIONS = 6
 CONSUMER_MEMBER = 1
-"""The member type of the consumer protocol in ConsumerGroupDescribe v1; 0 is the classic type."""
+"""The member type of the consumer protocol in ConsumerGroupDescribe version 1. The type 0 is
+classic."""
 
 
 def balanced(cluster: Cluster, group: Group, *sizes: int) -> Described:
-    """Waits until the group is Stable and its members own ``sizes`` partitions, fewest first, by
-    its own account and by their reports."""
+    """Waits until the group is Stable and the numbers of partitions of its members are ``sizes``,
+    in ascending order. ConsumerGroupDescribe and the reports of the members must agree."""
 
     def settled() -> Described | None:
         found = described(cluster, group.name)
@@ -34,7 +35,7 @@ def balanced(cluster: Cluster, group: Group, *sizes: int) -> Described:
         raise AssertionError(f"{error}\n{group.story()}") from None
 
 
-def test_group_of_kgo_keeps_commits_when_member_leaves_and_broker_and_member_are_killed(
+def test_kgo_group_keeps_its_commits_when_a_member_and_the_broker_are_killed(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(QUICK)

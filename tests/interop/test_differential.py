@@ -1,8 +1,8 @@
 """Each response of the group coordinator equals that of Apache Kafka.
 
-Random traces of many clients run concurrently against the broker under test, Kafka 4.3.1 and Kafka
-3.9.2; see tests/interop/differential and docs/use/differences.md. `SEED=n` runs only the trace of
-that seed, `STEPS=n` sets the number of compared responses.
+Random traces of many clients run concurrently on the broker under test, on Kafka 4.3.1 and on Kafka
+3.9.2. See tests/interop/differential and docs/use/differences.md. `SEED=n` runs only the trace of
+this seed. `STEPS=n` sets the number of compared responses.
 """
 
 from __future__ import annotations

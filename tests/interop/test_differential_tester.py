@@ -1,5 +1,5 @@
-"""Tests of the differential tester: traces depend only on their seeds, and a planted difference is
-detected and shrunk."""
+"""The differential tester itself: traces depend only on their seeds, and a planted difference is
+found and its trace shortened."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_traces_contain_every_version_of_every_api() -> None:
     assert asked == {(api, version) for api in NOISE for version in versions(api)}
 
 
-def test_coverage_of_a_run_is_missing_when_the_run_has_no_steps() -> None:
+def test_run_without_steps_reports_all_coverage_as_missing() -> None:
     missing = Coverage().missing()
     assert "JoinGroup v9 was compared 0 times, not 20" in missing
     assert "no Heartbeat in state Stable" in missing
     assert len(missing) == sum(len(versions(api)) for api in NOISE) + len(ROWS) * len(COLUMNS)
 
 
-def test_differences_page_lists_exactly_the_reasons() -> None:
+def test_differences_page_lists_exactly_the_reasons_in_the_rules() -> None:
     page = (CHECKOUT / "docs" / "use" / "differences.md").read_text().split("## Transactions")[0]
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
     known = {reason.text for reason in REASONS}
@@ -82,7 +82,7 @@ class LyingWire(Wire):
 @pytest.mark.smoke
 @pytest.mark.planted("traces of groups compared with Kafka")
 @pytest.mark.interop
-def test_planted_difference_is_found_and_shrunk(tmp_path: Path) -> None:
+def test_planted_difference_is_found_and_its_trace_is_shortened(tmp_path: Path) -> None:
     brokers = [Broker(tmp_path / name / "data", COMMON) for name in ("a", "b")]
     try:
         first, second = (broker.start() for broker in brokers)

@@ -1,9 +1,9 @@
-"""The time-dependent behaviour of the group coordinator equals that of Apache Kafka.
+"""The timeouts of the group coordinator behave as those of Apache Kafka.
 
-Each scenario runs concurrently against the broker under test, Kafka 4.3.1 and Kafka 3.9.2, with
-small timeouts; the facts of the broker under test must equal those of one Kafka. Then all brokers
-are killed and restarted, and their members continue. All scenarios are in one test, because the
-test starts three brokers.
+Each scenario runs concurrently on the broker under test, on Kafka 4.3.1 and on Kafka 3.9.2, with
+short timeouts. The facts of the broker under test must equal those of one Kafka. Then all brokers
+are killed and restarted, and the members continue. All scenarios are in one test, because the test
+starts three brokers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ async def wrong_scenarios(asked: list[Target]) -> list[str]:
     """Returns the facts of each broker for the scenarios in which the broker under test differs
     from both Kafka brokers.
 
-    The function first repeats these scenarios one by one: a difference that a pause of the machine
-    caused does not occur again, a real difference does.
+    Repeats these scenarios one by one, because a pause of the machine can cause a difference once,
+    but not again.
     """
     for target in asked:
         await target.prepare(TOPICS)
@@ -82,7 +82,8 @@ async def facts_of(scenario: Scenario, target: Target) -> list[str]:
 
 
 async def facts_after_kill(brokers: dict[str, Broker]) -> list[list[str]]:
-    """Returns, per broker, the facts of one generation when the broker is killed and restarted."""
+    """Kills and restarts the brokers. Returns for each broker the facts about one generation before
+    and after."""
     asked = targets(brokers)
     restarted = asyncio.Event()
     readies = [asyncio.Event() for _ in asked]
@@ -107,8 +108,8 @@ def _start_again(brokers: dict[str, Broker]) -> None:
 async def _before_and_after(
     target: Target, ready: asyncio.Event, restarted: asyncio.Event
 ) -> list[str]:
-    """Returns the facts of a dynamic and a static member before and after the restart of the
-    broker; the static member restarts too."""
+    """Returns the facts about a dynamic and a static member before and after the broker restarts.
+    The static member restarts too."""
     group = ScenarioGroup(target, f"restart-{uuid.uuid4().hex[:6]}")
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=LONG_MS, rebalance_ms=LONG_MS)

@@ -1,7 +1,5 @@
-"""Each interface shows the verdicts of eight groups within a minute.
-
-The thresholds are a tenth of their defaults, so that the test takes seconds.
-"""
+"""Each interface of Muster shows the verdicts of eight groups within a minute. The thresholds are a
+tenth of their defaults, so that the test takes seconds."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ WITHIN_S = 60.0
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """Yields a broker with the fleet."""
+    """Yields a broker on which the `Fleet` runs."""
     broker = PageBroker(tmp_path_factory.mktemp("trial") / "data", SETTINGS)
     broker.start()
     try:
@@ -48,8 +46,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
 
 
 def agrees(what: str, read: Callable[[], dict[str, str]]) -> None:
-    """Waits until an interface shows the verdict of each group; a failure message contains the
-    shown verdicts."""
+    """Waits until an interface shows the expected verdict of each group. ``read`` returns the
+    verdicts that the interface shows."""
     last: dict[str, str] = {}
 
     def look() -> bool:
@@ -128,7 +126,7 @@ def test_command_for_one_group_prints_the_verdict_of_the_group(
 
 
 def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None:
-    """The stuck partition and the two other partitions have different verdicts."""
+    """In one group, a partition is stuck and two other partitions are not."""
 
     def read() -> dict[int, str]:
         rows = cli(trial, "groups", "lag", "parcels")
@@ -145,7 +143,7 @@ def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None
 
 
 def test_commands_that_findings_suggest_can_be_run(trial: PageBroker) -> None:
-    """Each command is run with --dry-run; its exit code must not be that of wrong usage."""
+    """Each command runs with --dry-run. Its exit code must not be the code for wrong usage."""
     commands: dict[str, str] = {}
 
     def every_verdict_has_one() -> bool:
@@ -165,7 +163,7 @@ def test_commands_that_findings_suggest_can_be_run(trial: PageBroker) -> None:
         assert "No such" not in done.err, (command, done)
 
 
-def test_page_has_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -> None:
+def test_web_page_has_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -> None:
     with browsing(trial.http) as browser:
         browser.open("#/groups")
 
@@ -185,7 +183,8 @@ def test_page_has_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -
 
 
 def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -> None:
-    """In a real Prometheus the alerts are pending at once, and fire after their duration."""
+    """In a real Prometheus, each alert is pending immediately and fires after the duration in its
+    rule."""
     raised = {
         "BLOCKED": "MusterGroupBlocked",
         "STUCK_RECORD": "MusterGroupStuckRecord",
@@ -209,5 +208,5 @@ def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: 
         agrees("the alerts", read)
 
 
-def test_every_group_with_a_verdict_has_a_topic() -> None:
+def test_every_group_of_the_fleet_with_an_expected_verdict_has_a_topic() -> None:
     assert set(TOPIC_OF) == set(EXPECTED)

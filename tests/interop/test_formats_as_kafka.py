@@ -1,10 +1,12 @@
 """Produce and Fetch convert between message formats as Kafka does.
 
-Apache Kafka 3.9.2 in ZooKeeper mode supports `message.format.version` if its inter-broker protocol
-is older. Both brokers receive the same requests; responses and records are compared. The brokers
-differ on purpose in three cases. Old formats cannot contain record headers or zstd: Muster returns
-an error, Kafka fails internally. Muster rejects bytes after the last complete message. Muster
-accepts several compressed messages in one request, which Kafka has rejected since 2.0.
+Apache Kafka 3.9.2 in ZooKeeper mode supports `message.format.version` with an older inter-broker
+protocol. Both brokers receive the same requests. Their responses and records are compared.
+
+The brokers differ on purpose in three cases. Old formats cannot contain record headers or zstd:
+Muster returns an error, and Kafka fails internally. Muster rejects bytes after the last complete
+message. Muster accepts several compressed messages in one request, which Kafka has rejected since
+2.0.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ pytestmark = [
 OLD_PROTOCOL = {"inter.broker.protocol.version": "2.8"}
 NOW = int(time.time() * 1000) - 60_000
 APPENDED_SINCE = NOW + 30_000
-"""Timestamps at or after this time in ms are considered log append times."""
+"""A time in ms. The comparison treats timestamps from this time on as log append times."""
 RECORDS = [Record(i, NOW + i, b"k%d" % i, b"v" * 30) for i in range(4)]
 KEYLESS = [RECORDS[0], RECORDS[1]._replace(key=None)]
 NULL = [Record(0, NOW, None, None)]
@@ -62,7 +64,7 @@ SETTINGS: list[dict[str, str]] = [
 
 
 def with_count(count: int, data: bytes) -> bytes:
-    """Returns a batch whose header claims ``count`` records; its CRC is correct."""
+    """Returns a batch whose header has the record count ``count`` and a correct CRC."""
     raw = bytearray(data)
     struct.pack_into(">i", raw, 57, count)
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
@@ -74,7 +76,7 @@ def flipped(data: bytes) -> bytes:
 
 
 def wrapped(inner: bytes) -> bytes:
-    """Returns a gzip wrapper message of magic 1 that contains ``inner``."""
+    """Returns a message of magic 1 with gzip compression whose value is ``inner``."""
     value = compress(1, inner, 1)
     body = struct.pack(">bbqii", 1, 1, NOW + 3, -1, len(value)) + value
     return struct.pack(">qi", 3, len(body) + 4) + crc32(body).to_bytes(4, "big") + body
@@ -123,7 +125,7 @@ SENT: list[tuple[str, int, bytes]] = [
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
-    """Muster and Apache Kafka."""
+    """Yields Muster and Apache Kafka."""
     folder: Path = tmp_path_factory.mktemp("formats")
     (folder / "kafka").mkdir()
     muster = Broker(folder / "muster")
@@ -151,8 +153,8 @@ def create_led(wire: Wire, topic: str, configs: dict[str, str]) -> None:
 
 
 def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any, ...]:
-    """Returns the Produce response: the error, the rejected records, the base offset, and whether a
-    timestamp is present."""
+    """Sends a Produce request. Returns error code, rejected records, base offset, and whether the
+    response has a timestamp."""
     answer = produce(wire, topic, records, version=version)
     blamed = [error["batch_index"] for error in answer["record_errors"]] if version >= 8 else []
     timed = version >= 2 and answer["log_append_time_ms"] > 0
@@ -160,7 +162,8 @@ def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any
 
 
 def fetched(wire: Wire, topic: str, version: int, offset: int) -> tuple[Any, ...]:
-    """Returns the error, the high watermark, and each record with its message format."""
+    """Sends a Fetch request. Returns error code, high watermark, and each record with its message
+    format."""
     answer = fetch(wire, topic, offset, version)
     data = answer["records"] or b""
     return (
@@ -187,7 +190,7 @@ def looked_up(wire: Wire, topic: str, timestamp: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=[next(iter(s), "default") for s in SETTINGS])
 @pytest.mark.parametrize("format_version", ["0.9.0", "0.10.2", "2.8"])
-def test_produce_and_fetch_responses_per_format_equal_those_of_kafka(
+def test_produce_and_fetch_responses_for_each_message_format_equal_those_of_kafka(
     both: tuple[Wire, Wire], name: str, format_version: str, settings: dict[str, str]
 ) -> None:
     for wire in both:

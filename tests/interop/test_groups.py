@@ -1,5 +1,5 @@
-"""Tests of a consumer group with each client: the group forms, rebalances, commits, loses a member,
-and continues."""
+"""A consumer group with each client: it forms, rebalances, commits, loses a member, and
+continues."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_group_reads_all_records_when_members_join_leave_and_are_killed(
 def _kill_one_of_three(
     cluster: Cluster, group: Group, dead: Member, feed: Feed, *, is_java: bool
 ) -> dict[Key, int]:
-    """Kills `dead` after it has consumed more records than it has committed.
+    """Kills the member ``dead`` after it has consumed more records than it has committed.
 
-    Returns the last acknowledged commits of `dead`, when the other members have taken over and read
-    all records.
+    Returns the last acknowledged commits of ``dead``, after the other members have read all
+    records.
     """
     group.until_seen(feed.send(2 * PARTITIONS))
     for member in (dead, group.members["c"], group.members["d"]):
@@ -97,7 +97,7 @@ def _kill_one_of_three(
 
 
 def _where(cluster: Cluster, broker: Broker, topic: str) -> dict[str, tuple[int, int]]:
-    """Returns the partition and offset of each value in the topic."""
+    """Returns partition and offset of each value in the topic."""
     records = read_topic(broker.bootstrap, topic, cluster.end_offsets(topic, PARTITIONS))
     where = {record.value: (record.partition, record.offset) for record in records}
     assert len(where) == len(records), "a record is in the topic twice"

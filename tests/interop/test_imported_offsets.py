@@ -15,16 +15,16 @@ pytestmark = pytest.mark.interop
 
 RECORDS = 8
 TIMEOUT_MS = 20_000
-"""The time in ms that a consumer waits for its next record; only a failing consumer waits that
-long."""
+"""The time in ms for which a consumer waits for its next record. Only a consumer that fails waits
+for so long."""
 
 
 @pytest.mark.parametrize("kafka", [java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS])
 def test_java_consumer_continues_at_an_offset_imported_from_a_csv_file(
     broker: Broker, kafka: str, name: str, tmp_path: Path
 ) -> None:
-    """With the other cluster's leader epoch 37 the consumer would wait forever for metadata with
-    that epoch."""
+    """The file has leader epoch 37 of another cluster. If the import kept this epoch, the consumer
+    would wait forever for metadata with the epoch."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     feed = Feed(broker.bootstrap, name, 1)
     sent = feed.send(RECORDS)

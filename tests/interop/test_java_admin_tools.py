@@ -1,4 +1,5 @@
-"""Apache's admin tools on a running broker: configs, topics, records, directories, offsets."""
+"""Apache's admin tools on a running broker, for configs, topics, records, log directories and
+offsets."""
 
 from __future__ import annotations
 
@@ -18,21 +19,21 @@ TOOLS = "org.apache.kafka.tools"
 
 
 def tool(broker: Broker, main_class: str, *arguments: str, code: int = 0) -> str:
-    """Returns the output of a tool of 4.3.1."""
+    """Runs a tool of Kafka 4.3.1 and returns its output."""
     done = java.run(java.KAFKA_NEW, main_class, "--bootstrap-server", broker.bootstrap, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + (done.stderr if code else "")
 
 
 def configs(broker: Broker, *words: str, code: int = 0) -> str:
-    """Runs ``kafka-configs``; several options may be in one string."""
+    """Runs `kafka-configs` and returns its output. Each string may contain several options."""
     arguments = [word for words_ in words for word in words_.split()]
     return tool(broker, java.config_command(), *arguments, code=code)
 
 
 def told(text: str) -> dict[str, tuple[str, list[str]]]:
-    """Parses the output of `--describe`; returns the value of each setting and the sources of its
-    synonyms."""
+    """Parses the output of `kafka-configs --describe`. Returns the value of each setting, and the
+    sources of its synonyms."""
     return {
         name: (value, re.findall(r"([A-Z_]+):[\w.]+=", synonyms))
         for name, value, synonyms in re.findall(

@@ -28,14 +28,15 @@ def _groups(broker: Broker, *arguments: str) -> str:
 
 
 def _table(text: str) -> list[dict[str, str]]:
-    """Returns the rows of a tool's table, by column title."""
+    """Returns the rows of a table that a tool has printed, by column title."""
     lines = [line.split() for line in text.splitlines() if line.strip()]
     start = next(i for i, line in enumerate(lines) if line[0] in ("GROUP", "TOPIC"))
     return [dict(zip(lines[start], row, strict=False)) for row in lines[start + 1 :]]
 
 
 def _offsets(text: str) -> dict[str, tuple[str, str, str]]:
-    """Returns the current offset, the log end offset and the lag of each partition."""
+    """Returns current offset, log end offset and lag of each partition, from the output of
+    kafka-consumer-groups."""
     return {
         row["PARTITION"]: (row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"])
         for row in _table(text)

@@ -1,4 +1,4 @@
-"""kcat as producer, consumer and group consumer, and its metadata."""
+"""kcat as a producer, as a consumer and as a group member, and the metadata that it lists."""
 
 from __future__ import annotations
 

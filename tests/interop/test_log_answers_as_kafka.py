@@ -1,7 +1,8 @@
-"""Responses about a log (offsets, epochs, producers, sizes, rejected records) equal those of Kafka.
+"""Responses about a log (offsets, leader epochs, producers, sizes, rejected records) equal those of
+Kafka.
 
 Both brokers receive the same requests for an empty log, a filled log, and a log whose first records
-are deleted. Error messages differ on purpose.
+are deleted. Only error messages may differ.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OFFSETS = "__consumer_offsets"
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
-    """Muster and Apache Kafka 4.3.1."""
+    """Yields Muster and Apache Kafka 4.3.1."""
     folder = tmp_path_factory.mktemp("answers")
     settings = {"offsets.topic.num.partitions": "1"}
     muster, kafka = Broker(folder / "muster", settings), KafkaBroker(folder / "kafka", settings)
@@ -51,8 +52,8 @@ def create_led(wire: Wire, topic: str, **fields: Any) -> None:
 
 
 def epoch_ends(wire: Wire, topic: str) -> list[tuple[int, int, int]]:
-    """Returns the OffsetForLeaderEpoch responses for known and unknown epochs, for clients with and
-    without a current epoch."""
+    """Returns OffsetForLeaderEpoch responses for known and unknown leader epochs, from requests
+    with and without a current leader epoch."""
     asked = [
         {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
         for partition, current, epoch in [
@@ -69,12 +70,13 @@ def epoch_ends(wire: Wire, topic: str) -> list[tuple[int, int, int]]:
 
 
 def offsets_told(wire: Wire, topic: str) -> list[list[int]]:
-    """Returns the ListOffsets responses for all special timestamps and for some others."""
+    """Returns the ListOffsets responses for all special timestamps and for some other
+    timestamps."""
     return [[list_offset(wire, topic, at)[name] for name in TOLD] for at in TIMES]
 
 
 def size_told(wire: Wire, topic: str) -> Any:
-    """Returns the DescribeLogDirs response for one partition."""
+    """Returns the DescribeLogDirs response for the partition."""
     asked = [{"topic": topic, "partitions": [0]}, {"topic": "nowhere", "partitions": [0]}]
     (directory,) = wire.call("DescribeLogDirs", 4, {"topics": asked})["results"]
     topics = [(topic["name"], topic["partitions"]) for topic in directory["topics"]]
@@ -148,7 +150,7 @@ def test_describe_producers_response_equals_that_of_kafka(both: tuple[Wire, Wire
         ("large", {"max.message.bytes": "50"}, THREE),
     ],
 )
-def test_produce_response_names_the_same_rejected_records_as_kafka(
+def test_produce_response_names_the_same_rejected_records_as_that_of_kafka(
     both: tuple[Wire, Wire],
     topic: str,
     configs: dict[str, str],

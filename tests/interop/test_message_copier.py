@@ -1,7 +1,7 @@
-"""TransactionalMessageCopier of Apache's system tests, with restarts of copiers and of the broker.
+"""TransactionalMessageCopier of Apache's system tests, while copiers and the broker restart.
 
-For a read_committed consumer during the copy and for a consumer afterwards, no record may be lost,
-duplicated or reordered.
+No record may be lost, duplicated or reordered, neither for a read_committed consumer during the
+copy nor for a consumer afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 
 
 class Case(NamedTuple):
-    """A test case: the restarted process, the kind of restart, and the mode of copying."""
+    """A test case: which process restarts, how it restarts, and how the copiers read."""
 
     who: str
     hard: bool
@@ -35,7 +35,6 @@ class Case(NamedTuple):
     random_aborts: bool = False
 
     def __str__(self) -> str:
-        """Returns the id of the test."""
         words = [("hard" if self.hard else "clean"), self.who]
         words += [name for name in self._fields[2:] if getattr(self, name)]
         return "-".join(words)
@@ -60,7 +59,8 @@ ALL_CASES = [
 def bounce(
     case: Case, broker: Broker, copiers: list[Copier], step: int, chance: random.Random
 ) -> None:
-    """Stops and restarts the processes of the case when the copiers have made random progress."""
+    """Waits until each copier has made random progress, and then restarts the copiers or the
+    broker."""
     for copier in copiers:
         copier.until_copied(chance.randint(1, step))
         if case.who == "copiers":
@@ -80,7 +80,8 @@ def copy(
     bounces: int,
     chance: random.Random,
 ) -> None:
-    """Copies all records during restarts, and compares the copies with the originals."""
+    """Copies all records during ``bounces`` restarts. Compares the copies with the original
+    records."""
     cluster = Cluster(broker.bootstrap)
     # Records are in order only within a partition. In a group of two copiers with one partition,
     # one copier would be idle.
@@ -129,7 +130,7 @@ def test_copier_copies_every_record_once_when_nothing_restarts(broker: Broker, n
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_each_record_is_copied_once_when_copiers_or_brokers_restart(
+def test_each_record_is_copied_once_when_copiers_or_the_broker_restart(
     brokers: Callable[..., Broker], name: str, case: Case
 ) -> None:
     # A member learns of a rebalance from its next heartbeat, up to three seconds later.
@@ -140,7 +141,7 @@ def test_each_record_is_copied_once_when_copiers_or_brokers_restart(
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
-def test_restarts_lose_no_copied_record_of_up_to_100_000_records(
+def test_copies_of_up_to_100_000_records_are_complete_when_processes_restart(
     brokers: Callable[..., Broker], name: str, case: Case
 ) -> None:
     records = 33_000 if case.in_order else 100_000

@@ -1,8 +1,9 @@
-"""The old consumer (0.8 to 0.10) of Apache Kafka 0.10.2.2 on two Muster brokers and a Kafka broker.
+"""The old consumer (0.8 to 0.10) of Apache Kafka 0.10.2.2 on two Muster brokers and one Kafka
+broker.
 
-The old consumer needs no coordinator: members, owners and offsets are nodes of ZooKeeper, and
-brokers serve only records. With ``offsets.storage=kafka`` the consumer also commits to the group's
-coordinator.
+The old consumer needs no coordinator. Members, partition owners and offsets are nodes in ZooKeeper,
+and brokers serve only records. With ``offsets.storage=kafka``, the consumer also commits to the
+group coordinator.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tests.wire import Wire
 pytestmark = pytest.mark.interop
 PARTITIONS = 3
 RECORDS = 10
-"""The number of records that each `write` adds to each partition."""
+"""The number of records that each call of `write` adds to each partition."""
 KAFKAS_WAY = {"offsets.storage": "kafka", "dual.commit.enabled": "true"}
 GIVEN = "--consumer-property"
 FIRST, SECOND = "c10", "c2"
-"""Names that sort differently as strings and as numbers."""
+"""Consumer names whose order as strings differs from their order as numbers."""
 CLUSTERS = [
     pytest.param({1: MUSTER, 2: KAFKA, 3: MUSTER}, id="a Kafka among Musters"),
     pytest.param(dict.fromkeys((1, 2, 3), MUSTER), id="three Musters", marks=pytest.mark.soak),
@@ -37,7 +38,7 @@ CLUSTERS = [
 
 
 class OldConsumer(Program):
-    """A console consumer of 0.10.2.2 that uses only ZooKeeper and prints the value of each record
+    """A console consumer of Kafka 0.10.2.2 that uses ZooKeeper. It prints the value of each record
     as a line."""
 
     def __init__(self, scene: Scene, name: str, *words: str, **config: str) -> None:
@@ -59,7 +60,7 @@ class OldConsumer(Program):
 
 
 class Scene:
-    """A topic of three partitions, a group with its ZooKeeper nodes, and the written and read
+    """A topic with three partitions, a group and its nodes in ZooKeeper, and the produced
     values."""
 
     def __init__(self, cluster: ZooKeeperCluster, nodes: KazooClient, name: str) -> None:
@@ -71,17 +72,15 @@ class Scene:
         cluster.create(name, PARTITIONS, 3)
 
     def start(self, name: str, *words: str, **config: str) -> OldConsumer:
-        """Starts a consumer of the group; the consumer is killed at the end of the test."""
+        """Starts a consumer of the group. The consumer is killed at the end of the test."""
         self._started.append(OldConsumer(self, name, *words, **config))
         return self._started[-1]
 
     def kill(self) -> None:
-        """Kills the running consumers."""
         for each in self._started:
             each.kill()
 
     def write(self) -> None:
-        """Writes more records to each partition."""
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
         for partition, before in enumerate(self.written):
             new = [f"{partition}-{len(before) + number}" for number in range(RECORDS)]
@@ -92,11 +91,10 @@ class Scene:
 
     @property
     def all_written(self) -> list[str]:
-        """Returns all values, partition by partition."""
+        """Returns all produced values, partition by partition."""
         return [value for values in self.written for value in values]
 
     def until_owned(self, **owned: list[int]) -> None:
-        """Waits until consumers own exactly these partitions."""
         wanted = {
             partition: f"{self.group}_{name}-0"
             for name, each in owned.items()
@@ -117,8 +115,7 @@ class Scene:
         waiting.until(f"partitions are owned as {owned}", so, 120)
 
     def until_in_zookeeper(self) -> None:
-        """Waits until the ZooKeeper nodes contain the next offset of each partition, as plain
-        text."""
+        """Waits until the offset node of each partition contains the next offset, as text."""
 
         def so() -> bool:
             assert self.in_zookeeper() == [b"%d" % len(values) for values in self.written]
@@ -127,14 +124,14 @@ class Scene:
         waiting.until("all that was read is committed to ZooKeeper", so, 30)
 
     def in_zookeeper(self) -> list[bytes]:
-        """Returns the content of the offset nodes."""
+        """Returns the content of the offset nodes in ZooKeeper."""
         return [
             self.nodes.get(consumers.offset_path(self.group, self.topic, partition))[0]
             for partition in range(PARTITIONS)
         ]
 
     def described(self) -> list[tuple[int, int, int, int, str]]:
-        """Returns the offset, log end offset, lag and owner of each partition in the output of the
+        """Returns offset, log end offset, lag and owner of each partition, from the output of the
         tool."""
         words = ["--zookeeper", self.cluster.zookeeper, "--describe", "--group", self.group]
         done = java.run(java.KAFKA_OLD, "kafka.admin.ConsumerGroupCommand", *words)
@@ -144,7 +141,8 @@ class Scene:
         return sorted((*map(int, row[:4]), row[4]) for row in found)  # type: ignore[misc]
 
     def in_kafka(self) -> list[int]:
-        """Returns the coordinator's committed offsets; -1 if none."""
+        """Returns the offsets that the coordinator has stored, or -1 for a partition without an
+        offset."""
         asked = [{"name": self.topic, "partition_indexes": list(range(PARTITIONS))}]
         with Wire(self.cluster.ports[coordinator(self.cluster, self.group)]) as wire:
             answer = wire.call("OffsetFetch", 1, {"group_id": self.group, "topics": asked})
@@ -153,14 +151,13 @@ class Scene:
         return [each["committed_offset"] for each in partitions]
 
     def fetched(self, broker: int) -> list[int]:
-        """Returns a broker's OffsetFetch v0 response."""
+        """Returns the offsets in the OffsetFetch version 0 response of a broker."""
         asked = [{"name": self.topic, "partition_indexes": list(range(PARTITIONS))}]
         with Wire(self.cluster.ports[broker]) as wire:
             answer = wire.call("OffsetFetch", 0, {"group_id": self.group, "topics": asked})
         return [each["committed_offset"] for each in answer["topics"][0]["partitions"]]
 
     def commit(self, broker: int, version: int, offsets: list[int]) -> None:
-        """Sends an OffsetCommit to a broker."""
         entries = [
             {"partition_index": index, "committed_offset": offset, "committed_metadata": "dropped"}
             for index, offset in enumerate(offsets)
@@ -196,7 +193,7 @@ def scene(cluster: ZooKeeperCluster, name: str) -> Iterator[Scene]:
 
 
 def until_read(read: dict[OldConsumer, list[str]]) -> None:
-    """Waits until consumers have read exactly these values, in order per partition."""
+    """Waits until each consumer has read exactly these values, in order within each partition."""
     for consumer, values in read.items():
         consumer.until(
             f"{consumer.name} has read all",
@@ -212,7 +209,7 @@ def until_read(read: dict[OldConsumer, list[str]]) -> None:
 
 @pytest.mark.proves("clusters 28")
 def test_old_consumers_share_partitions_and_replace_a_stopped_consumer(scene: Scene) -> None:
-    """Trap 28: threads are sorted as strings, and the offset nodes have next offsets as plain
+    """Trap 28: consumers are sorted as strings, and the offset nodes contain the next offset as
     text."""
     scene.write()
     first = scene.start(FIRST, "--from-beginning")
@@ -245,10 +242,10 @@ def test_old_consumers_share_partitions_and_replace_a_stopped_consumer(scene: Sc
 
 
 def test_old_consumer_continues_when_a_leader_is_killed(scene: Scene) -> None:
-    """The consumer sends Metadata v0 and cannot parse a response that refers to a broker that is
-    not in its list.
+    """The consumer cannot parse a Metadata version 0 response that names a broker missing from its
+    broker list.
 
-    Broker 2 is killed, so that Muster brokers respond.
+    The test kills broker 2, so that Muster brokers must answer.
     """
     scene.write()
     consumer = scene.start(FIRST, "--from-beginning")
@@ -332,7 +329,7 @@ def test_group_migrates_from_zookeeper_to_kafka_while_it_reads(
 
 
 def migrate(scene: Scene) -> str:
-    """Migrates the group's offsets; returns the command's output."""
+    """Runs the migration of the group's offsets and returns the output of the command."""
     words = ["--zookeeper", scene.cluster.zookeeper, "-b", scene.cluster.bootstrap]
     ran = run("pipeline", "migrate", *words, scene.group, "--execute")
     assert ran.code == 0, ran.err

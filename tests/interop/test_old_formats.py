@@ -1,4 +1,4 @@
-"""Clients and tools of all versions read and write logs in the old message formats."""
+"""Clients and tools of old and new versions read and write logs in the old message formats."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ def test_every_client_reads_every_format_written_by_every_client(broker: Broker,
         assert sorted(read_by_java(broker, release, name, len(everything))) == sorted(everything)
 
 
-def test_java_reads_lz4_frames_of_300_kb_made_by_the_broker(broker: Broker, name: str) -> None:
+def test_java_client_reads_lz4_frames_of_300_kb_that_the_broker_compressed(
+    broker: Broker, name: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     values = [f"{number:06d}" * 50 for number in range(1000)]
     assert sum(map(len, values)) == KAFKA_300_KB

@@ -1,7 +1,5 @@
-"""A transaction ends when its commits are in flight on other connections, in Muster and in Kafka.
-
-A commit either belongs to its transaction or is rejected; aborted offsets remain aborted.
-"""
+"""A transaction ends while its offset commits are in flight on other connections, in Muster and in
+Kafka. Each commit belongs to its transaction or is rejected, and aborted offsets stay aborted."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from tests.brokers import Broker, KafkaBroker, make_broker, running
 from tests.interop.overlapping import LATE, STREAMS, Overlapped, overlap
 
 ROUNDS = 40
-"""The number of rounds; six rounds are enough to detect a commit after its marker when the
-coordinator ignores state that it has already accepted."""
+"""The number of rounds. Six rounds detect a coordinator that stores a commit after the marker of
+its transaction."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Quotas that two versions of Apache's tool set, and their effect on a real producer."""
+"""Quotas that two versions of kafka-configs set, and their effect on a real producer."""
 
 from __future__ import annotations
 

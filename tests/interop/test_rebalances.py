@@ -1,4 +1,4 @@
-"""Difficult rebalances, with suspended members, static members, cooperative assignment, or changing
+"""Difficult rebalances: suspended members, static members, cooperative assignment, and changing
 topics."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PARTITIONS = 6
 
 
 def _moves(*members: Member) -> list[int]:
-    """Returns, for each member, how often it gained or lost partitions."""
+    """Returns for each member how often it has gained or lost partitions."""
     return [sum(e["event"] in ("assigned", "revoked", "lost") for e in m.events) for m in members]
 
 
@@ -61,7 +61,9 @@ def test_member_suspended_beyond_its_session_is_replaced_and_rejoins(
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_static_member_restarts_without_a_rebalance(broker: Broker, client: str, name: str) -> None:
+def test_restart_of_a_static_member_causes_no_rebalance(
+    broker: Broker, client: str, name: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
     feed = Feed(broker.bootstrap, name, PARTITIONS)
@@ -85,7 +87,7 @@ def test_static_member_restarts_without_a_rebalance(broker: Broker, client: str,
         assert set(counts.values()) == {1}, "everything was committed before the restart"
 
 
-def test_second_process_with_the_same_instance_id_fences_the_first(
+def test_second_process_with_the_same_instance_id_fences_the_first_process(
     broker: Broker, name: str
 ) -> None:
     cluster = Cluster(broker.bootstrap)

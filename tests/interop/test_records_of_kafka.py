@@ -1,5 +1,5 @@
-"""`muster consume` and `muster produce` on Apache Kafka, with transactions and with records of
-other producers."""
+"""`muster consume` and `muster produce` on Apache Kafka: transactions, and records of other
+producers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def topic(kafka: KafkaBroker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic with one partition on that Kafka, which is the default broker of the commands."""
+    """Creates a topic with one partition on Kafka, and makes this Kafka the default broker of
+    commands. Returns the name of the topic."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", kafka.bootstrap)
     assert run("topics", "create", name, "-p", "1", "--config", "retention.ms=-1").code == 0
     return name
@@ -43,7 +44,7 @@ def values(ran: Ran) -> list[str]:
     return ran.out.split()
 
 
-def test_command_consume_omits_aborted_and_uncommitted_records(
+def test_muster_consume_omits_aborted_and_uncommitted_records(
     kafka: KafkaBroker, topic: str
 ) -> None:
     writer = producer(kafka, **{"transactional.id": topic})
@@ -70,7 +71,7 @@ def test_command_consume_omits_aborted_and_uncommitted_records(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_of_a_real_producer_are_copied_unchanged(
+def test_records_copied_with_muster_consume_and_produce_are_unchanged(
     kafka: KafkaBroker, topic: str, codec: str
 ) -> None:
     writer = producer(kafka, **{"compression.type": codec})

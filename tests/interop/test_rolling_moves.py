@@ -1,7 +1,8 @@
-"""A cluster of Apache Kafka is replaced by Muster broker by broker, under load, and back by Kafka.
+"""A cluster of Apache Kafka is replaced by Muster under load, one broker at a time, and then by
+Kafka again.
 
-Brokers are replaced in place, each in the data directory of its predecessor, or by brokers with new
-ids, to which partitions are reassigned. docs/use/moving.md has the same steps for operators.
+A broker is replaced in place, with the same data directory, or by a broker with a new id, to which
+partitions are reassigned. docs/use/moving.md has the same steps for operators.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ TOPICS = (ORDERS, PAYMENTS, "__consumer_offsets", "__transaction_state")
 KAFKA_RELEASE = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
 MOVING = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
-"""The last broker of a cluster finds no successor for its leaderships; it retries after this time
-in ms."""
+"""The last broker of a cluster finds no other leaders for its partitions. It retries the controlled
+shutdown after this time in ms."""
 LOADING = ("[main]", "[log-recovery-")
-"""The names of the threads in which a starting Kafka loads logs."""
+"""The names of the threads in which Kafka loads logs at its start."""
 FILES = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
 
 
@@ -61,8 +62,8 @@ def test_cluster_migrates_to_brokers_with_new_ids_and_back(tmp_path: Path) -> No
 
 
 def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
-    """Replaces each broker, one after another, by Muster and then by Kafka again, ``rounds``
-    times."""
+    """Replaces each broker by Muster and then by Kafka again, one broker at a time. Repeats this
+    ``rounds`` times."""
     with running(folder / "c", dict.fromkeys(BROKERS, KAFKA), SETTINGS) as cluster:
         begin(cluster)
         with steady_clients(cluster.bootstrap) as clients:
@@ -82,30 +83,30 @@ def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
 
 
 def stop(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Stops a broker cleanly. Before the first broker becomes a Kafka (``then``), Kafka's tool
-    reads the data directory that Muster leaves."""
+    """Stops a broker cleanly. If ``then`` is Kafka, Kafka's tool reads the data directory of the
+    first broker."""
     cluster.stop(broker)
     if then == KAFKA and broker == BROKERS[0]:
         kafka_reads(cluster.directory(broker))
 
 
 def kill(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Kills a broker. A starting Muster waits for the expiry of the old ZooKeeper session; a
-    starting Kafka would exit with NodeExistsException."""
+    """Kills a broker. If ``then`` is Kafka, waits until the ZooKeeper session has expired, because
+    Kafka would exit with NodeExistsException."""
     cluster.kill(broker)
     if then == KAFKA:
         cluster.until_brokers(set(BROKERS) - {broker})
 
 
 def begin(cluster: ZooKeeperCluster) -> None:
-    """Creates the topics of the clients."""
+    """Creates the topics that the clients use."""
     for topic in (ORDERS, PAYMENTS):
         cluster.create(topic, PARTITIONS, 3)
 
 
 def end(cluster: ZooKeeperCluster) -> None:
-    """Stops all brokers and checks that all replicas, also of Kafka's internal topics, have the
-    same bytes."""
+    """Stops all brokers. Checks that all replicas have the same bytes, also those of internal
+    topics."""
     for broker in list(cluster.processes):
         cluster.stop(broker)
     names = {each.name for broker in cluster.kinds for each in partitions(cluster, broker)}
@@ -118,7 +119,6 @@ def end(cluster: ZooKeeperCluster) -> None:
 
 
 def partitions(cluster: ZooKeeperCluster, broker: int) -> list[Path]:
-    """Returns the directories of a broker's partitions."""
     return sorted(cluster.directory(broker).glob("*-[0-9]*"))
 
 
@@ -130,7 +130,7 @@ def nothing_wrong(cluster: ZooKeeperCluster) -> bool:
 
 
 def kafka_reads(directory: Path) -> None:
-    """Reads each file in a directory of a stopped Muster with Kafka's tool."""
+    """Reads each file in the data directory of a stopped Muster with Kafka's tool."""
     files = [each for end in FILES for each in sorted(directory.glob(f"*-[0-9]*/{end}"))]
     assert {each.suffix for each in files} == {end[1:] for end in FILES}
     said = dump(KAFKA_RELEASE, files)
@@ -139,7 +139,8 @@ def kafka_reads(directory: Path) -> None:
 
 
 def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: int) -> None:
-    """Checks that the new broker found a cleanly closed directory, with no log to recover."""
+    """Checks, in the output of the broker, that the broker found a cleanly closed data directory
+    and recovered no log."""
     said = cluster.log(broker).read_bytes()[printed:].decode()
     if cluster.kinds[broker] == KAFKA:
         assert "since clean shutdown file was found" in said
@@ -151,7 +152,6 @@ def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: i
 
 
 def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
-    """Moves all partitions to these brokers with Kafka's tool."""
     topics = plan.with_name("topics.json")
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": each} for each in TOPICS]}))
     to = ",".join(map(str, sorted(brokers)))
@@ -171,7 +171,7 @@ def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
 
 
 def moving(cluster: ZooKeeperCluster, words: str) -> str:
-    """Returns the output of Kafka's reassignment tool."""
+    """Runs Kafka's reassignment tool and returns its output."""
     done = java.run(KAFKA_RELEASE, MOVING, "--bootstrap-server", cluster.bootstrap, *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,7 +1,8 @@
-"""Apache Kafka opens Muster's files and continues the logs, and Muster opens them again.
+"""Apache Kafka opens the files of Muster and continues the logs, and then Muster opens them again.
 
-A new Kafka creates the same topics and stops. Muster's partition directories replace Kafka's,
-except `partition.metadata`. Kafka then starts as after a crash, so that it recovers each log.
+A new Kafka creates the same topics and stops. Then Muster's partition directories replace those of
+Kafka, except for `partition.metadata`. Kafka starts without its clean shutdown file, so that it
+recovers each log.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 }
 TOPICS["as-of-0-10-cleaned"] = (1, {**TOPICS["as-of-0-10"][1], **TOPICS["cleaned"][1]})
 WITH_TRANSACTIONS = "transactions"
-"""A topic that is written before Muster starts: a cleaned log with markers, tombstones, empty
-batches and delete horizons."""
+"""A topic that is written before Muster starts. Its log was cleaned, and has markers, tombstones,
+empty batches and delete horizons."""
 
 
 PASSING = {
@@ -71,12 +72,12 @@ PASSING = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""The errors that a client may get while a broker starts."""
+"""Errors that a client may get while a broker starts."""
 T = TypeVar("T")
 
 
 class Read(NamedTuple):
-    """A record as a client sees it."""
+    """A record that a client has read."""
 
     partition: int
     offset: int
@@ -87,7 +88,7 @@ class Read(NamedTuple):
 
 
 class State(NamedTuple):
-    """All state of the topics and groups of these tests that clients can request."""
+    """Everything that clients can read about the topics and groups of these tests."""
 
     records: dict[str, list[Read]]
     offsets: dict[str, dict[tuple[str, int], tuple[int, str]]]
@@ -95,7 +96,7 @@ class State(NamedTuple):
 
 
 def read_all(bootstrap: str, topic: str, partitions: int, **settings: str) -> list[Read]:
-    """Returns all records of a topic in the order of partitions and offsets."""
+    """Returns all records of a topic, ordered by partition and offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -137,7 +138,8 @@ def read_all(bootstrap: str, topic: str, partitions: int, **settings: str) -> li
 
 
 def state_of(broker: Broker, groups: list[str]) -> State:
-    """Returns the state that ``broker`` serves, after offsets and groups are loaded."""
+    """Returns everything that clients can read from ``broker``, after it has loaded offsets and
+    groups."""
     cluster = Cluster(broker.bootstrap)
     topics = {name: partitions for name, (partitions, _) in TOPICS.items()} | {WITH_TRANSACTIONS: 1}
     return State(
@@ -175,8 +177,8 @@ def group_of(cluster: Cluster, group: str) -> dict[str, Any] | None:
 def send(
     bootstrap: str, topic: str, codec: str, stem: str, count: int = 30, **settings: Any
 ) -> None:
-    """Produces records with keys, headers (if the topic's format has them) and a few null
-    values."""
+    """Produces records with keys, and with some null values. The records have headers if the
+    message format of the topic allows them."""
     failed: list[object] = []
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 20, **settings}
@@ -196,9 +198,10 @@ def send(
 
 
 def in_the_end(what: str, call: Callable[[], T]) -> T:
-    """Repeats a client's call as long as it fails with transient errors; returns the result.
+    """Repeats a call of a client while its error is transient. Returns the result.
 
-    A broker that has just started still creates internal topics and finds coordinators.
+    Errors are transient shortly after a start, when the broker creates internal topics and finds
+    coordinators.
     """
     answers: list[T] = []
 
@@ -217,7 +220,6 @@ def in_the_end(what: str, call: Callable[[], T]) -> T:
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int], metadata: str) -> None:
-    """Commits offsets for a group without members."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(t, p, offset, metadata) for (t, p), offset in offsets.items()]
     done = in_the_end(
@@ -273,7 +275,7 @@ def is_preparing(cluster: Cluster, group: str) -> bool:
 
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
-    """Yields both brokers with empty directories, not started; kills them at the end."""
+    """Yields Muster and Kafka, not started and with empty directories. Kills both at the end."""
     settings = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
     muster = Broker(tmp_path / "muster", {**settings, "log.cleaner.backoff.ms": "50"})
     kafka = KafkaBroker(
@@ -291,7 +293,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
 
 
 def cleaned_with_transactions(folder: Path) -> set[int]:
-    """Writes a log with everything that a cleaning leaves; returns the offsets of the committed
+    """Writes a log with everything that a cleaning can leave. Returns the offsets of the committed
     records."""
     config = LogConfig(**{**SETTINGS, "segment_bytes": 20_000})  # type: ignore[arg-type]
     log = PartitionLog.open(OsFileSystem(), str(folder), WITH_TRANSACTIONS, 0, config)
@@ -309,8 +311,8 @@ def cleaned_with_transactions(folder: Path) -> set[int]:
 
 
 def fill(muster: Broker) -> None:
-    """Creates topics with each codec and format, one of them cleaned, and groups with and without
-    members."""
+    """Creates topics with each codec and each message format, and groups with and without members.
+    One of the topics is cleaned."""
     cluster = Cluster(muster.bootstrap)
     for topic, (partitions, settings) in TOPICS.items():
         cluster.create_topic(topic, partitions, **settings)
@@ -341,7 +343,7 @@ def has_lost_half(broker: Broker, topic: str) -> bool:
 
 
 def make_topics(kafka: KafkaBroker) -> None:
-    """Starts Kafka, creates the topics that Muster has too, and stops Kafka."""
+    """Starts Kafka, creates the same topics as on Muster, and stops Kafka."""
     kafka.start()
     cluster = Cluster(kafka.bootstrap)
     for topic, (partitions, _) in TOPICS.items():
@@ -352,9 +354,9 @@ def make_topics(kafka: KafkaBroker) -> None:
 
 
 def replace(ours: Path, theirs: Path) -> list[Path]:
-    """Replaces Kafka's partitions by Muster's; returns their segments.
+    """Replaces the partitions of Kafka by those of Muster. Returns the new segments.
 
-    Without the clean shutdown file Kafka checks all segments when it starts.
+    Deletes the clean shutdown file, so that Kafka checks all segments at its start.
     """
     for folder in theirs.iterdir():
         source = ours / folder.name
@@ -375,7 +377,7 @@ def replace(ours: Path, theirs: Path) -> list[Path]:
 
 
 def go_on(kafka: KafkaBroker) -> None:
-    """Writes more records and offsets of each kind, and transactions, to Kafka."""
+    """Produces more records, commits more offsets of each kind, and runs transactions, on Kafka."""
     bootstrap = kafka.bootstrap
     for codec in CODECS:
         send(bootstrap, "codecs", codec, f"kafka-{codec}")

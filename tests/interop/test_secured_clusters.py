@@ -1,8 +1,8 @@
 """A Muster broker and an Apache Kafka 3.9.2 in one secured cluster.
 
-Brokers log in to each other with SCRAM over TLS, repeatedly, because a SASL session lasts a few
-seconds. ACLs, credentials, quotas and tokens that one broker accepts must apply at the other
-broker.
+The brokers log in to each other with SCRAM over TLS, repeatedly, because a SASL session lasts only
+a few seconds. ACLs, credentials, quotas and tokens that one broker accepts must also apply on the
+other broker.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
 
 
 class Asked:
-    """A connection of a user to one broker."""
+    """A connection to one broker on which a user is logged in."""
 
     def __init__(
         self, cluster: SecuredCluster, broker: int, user: str = BROKER, password: str = PASSWORD
@@ -92,8 +92,8 @@ class AskedByToken(Asked):
 
 
 def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
-    """Sets the password at the controller, because Kafka does not accept passwords at other
-    brokers."""
+    """Sets the SCRAM password of a user. Sends the request to the controller, because Kafka refuses
+    it on other brokers."""
     mechanism, salt = BY_NAME[MECHANISM], f"salt of {user}".encode()
     wanted = {
         "name": user,
@@ -110,7 +110,7 @@ def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
 
 
 def allow(cluster: SecuredCluster, broker: int, user: str, kind: int, name: str) -> None:
-    """Adds an ACL for all operations on a resource, at one broker."""
+    """Sends an ACL to ``broker`` that allows a user all operations on a resource."""
     creation = {
         "resource_type": kind,
         "resource_name": name,
@@ -126,7 +126,7 @@ def allow(cluster: SecuredCluster, broker: int, user: str, kind: int, name: str)
 
 
 def disallow(cluster: SecuredCluster, broker: int, user: str) -> int:
-    """Removes all ACLs of a user at one broker; returns their number."""
+    """Removes all ACLs of a user through ``broker``. Returns how many were removed."""
     wanted = {
         "resource_type_filter": 1,
         "resource_name_filter": None,
@@ -143,7 +143,7 @@ def disallow(cluster: SecuredCluster, broker: int, user: str) -> int:
 
 
 def topic_error(cluster: SecuredCluster, broker: int, user: str) -> int:
-    """Returns a broker's error when the user requests the topic's metadata."""
+    """Returns the error code of a topic in the Metadata response of ``broker`` to the user."""
     with Asked(cluster, broker, user, user) as connection:
         asked = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
         [topic] = connection.call("Metadata", asked, version=4)["topics"]
@@ -156,8 +156,7 @@ def logs_in(cluster: SecuredCluster, broker: int, user: str) -> bool:
 
 
 def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
-    """Produces a record to each partition, which both brokers must acknowledge; returns the
-    offsets."""
+    """Produces a record to each partition with acks=all. Returns the offsets."""
     producer = Producer(cluster.client(user, user, acks="all"))
     offsets: dict[int, int] = {}
     failed: list[KafkaError] = []
@@ -177,7 +176,7 @@ def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
 
 
 def consumed(cluster: SecuredCluster, user: str, group: str, count: int) -> list[bytes]:
-    """Reads ``count`` records of all partitions as a member of a group and returns them."""
+    """Joins a group and reads ``count`` records. Returns their values."""
     consumer = Consumer(
         cluster.client(user, user, **{"group.id": group, "auto.offset.reset": "earliest"})
     )
@@ -266,7 +265,7 @@ def test_quota_set_at_one_broker_is_described_by_the_other_broker(
 
 
 @pytest.mark.parametrize("maker", [M, K], ids=["Muster", "Kafka"])
-def test_token_issued_by_one_broker_is_accepted_by_both(
+def test_token_issued_by_one_broker_is_accepted_by_both_brokers(
     cluster: SecuredCluster, maker: int
 ) -> None:
     other = K if maker == M else M
@@ -349,7 +348,8 @@ def test_cluster_commands_query_all_brokers_of_a_secured_cluster(
 def test_replication_continues_when_broker_sessions_are_reauthenticated(
     cluster: SecuredCluster,
 ) -> None:
-    """Each broker follows and leads; a broker closes a connection whose session is not renewed."""
+    """Each broker is a leader and a follower. A broker closes a connection whose SASL session is
+    not renewed in time."""
     waiting.until(
         "some sessions are over",
         lambda: time.monotonic() - cluster.whole_s > 2.5 * SESSION_MS / 1000,

@@ -1,8 +1,6 @@
-"""ACLs, credentials, quotas and tokens of Apache Kafka 3.9.2 in ZooKeeper, as recorded in
-tests/data/znodes.
-
-`make soak` repeats the changes on Kafka; MUSTER_GOLDEN=write records the nodes again.
-"""
+"""ACLs, credentials, quotas and tokens of Muster in ZooKeeper equal those of Apache Kafka 3.9.2,
+which are recorded in tests/data/znodes. `make soak` repeats the changes on Kafka.
+MUSTER_GOLDEN=write records the nodes again."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ RECORDED = Path(__file__).parent.parent / "data" / "znodes" / "security-kafka-3.
 
 @contextmanager
 def kafka(folder: Path, zookeeper_at: str) -> Iterator[tuple[int, int]]:
-    """Yields the two ports of a Kafka 3.9.2 with an authorizer: the port without login, and the
-    port with login."""
+    """Starts a Kafka 3.9.2 with an authorizer. Yields its port without login and its port with
+    login."""
     ports = free_port(), free_port()
     properties = {
         **security_history.SETTINGS,

@@ -1,4 +1,5 @@
-"""Kafka's Java share consumers (KIP-932) share the records of a topic; one of them is killed."""
+"""Java share consumers (KIP-932) share the records of a topic, and one of the consumers is
+killed."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ RECORDS = 200
 
 
 class ShareConsumer(Program):
-    """A process of VerifiableShareConsumer, which acknowledges after each poll, and the records
-    that it has reported."""
+    """A process of VerifiableShareConsumer, and the records that it has reported. It acknowledges
+    records after each poll."""
 
     def __init__(self, broker: Broker, topic: str, group: str, watch: Watch) -> None:
         self.seen: list[tuple[int, int]] = []
-        """Partition and offset of each consumed record."""
+        """Partition and offset of each record that the consumer has reported."""
         command = java.command(
             java.KAFKA_NEW,
             "org.apache.kafka.tools.VerifiableShareConsumer",
@@ -56,7 +57,6 @@ class ShareGroup:
         self.members = [ShareConsumer(broker, topic, group, self.watch) for _ in range(3)]
 
     def is_assigned(self) -> bool:
-        """Returns whether each member has a partition."""
         asked = {"group_ids": [self.group], "include_authorized_operations": False}
         (found,) = self.wire.call("ShareGroupDescribe", 1, asked)["groups"]
         has = [bool(each["assignment"]["topic_partitions"]) for each in found.get("members", ())]
@@ -84,7 +84,7 @@ def group(broker: Broker, name: str) -> Iterator[ShareGroup]:
 
 
 @pytest.mark.proves("share 11")
-def test_share_consumers_get_all_records_although_one_is_killed(
+def test_share_consumers_get_all_records_although_one_consumer_is_killed(
     broker: Broker, group: ShareGroup, name: str
 ) -> None:
     waiting.until("each member has a partition", group.is_assigned, 120)

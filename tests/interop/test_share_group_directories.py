@@ -1,8 +1,8 @@
-"""Muster and Apache Kafka 4.3.1 open each other's directories with share groups (KIP-932), and
-their members continue.
+"""Muster and Apache Kafka 4.3.1 open each other's directories with share groups (KIP-932), and the
+members continue.
 
-Kafka creates the topic, so that both brokers know it by the same topic id. Then one broker writes
-the groups, the other opens the directory and continues, and the first opens it again.
+Kafka creates the topic, so that both brokers use the same topic id. Then one broker writes the
+groups, the other broker opens the directory and continues, and the first broker opens it again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND = 25, 69
 
 
 class Client:
-    """Sends the requests of members to the broker that runs at present."""
+    """Sends requests of group members to the broker that currently runs."""
 
     def __init__(self, broker: Broker) -> None:
         self.cluster = Cluster(broker.bootstrap)
@@ -39,7 +39,7 @@ class Client:
         return self.cluster.call("ShareGroupHeartbeat", 1, **value)
 
     def joined(self, group: str, member: str) -> int:
-        """Joins, and returns the epoch at which the member has partitions."""
+        """Lets a member join. Returns the member epoch at which it has partitions."""
         epoch = self.beat(group, member, 0, subscribed_topic_names=[TOPIC])["member_epoch"]
 
         def has_partitions() -> int:
@@ -77,7 +77,8 @@ def partitions(assignment: Any) -> list[int]:
 
 @pytest.fixture
 def kinds(tmp_path: Path) -> Iterator[dict[str, Broker]]:
-    """Yields both brokers with one data directory, in which Kafka has created the topic."""
+    """Yields Muster and Kafka with the same data directory, in which Kafka has created the
+    topic."""
     kafka = KafkaBroker(tmp_path / "data", {**SETTINGS, **OF_KAFKA, "log.cleaner.enable": "false"})
     muster = Broker(tmp_path / "data", SETTINGS)
     kafka.start()
@@ -89,14 +90,14 @@ def kinds(tmp_path: Path) -> Iterator[dict[str, Broker]]:
 
 
 def started(broker: Broker) -> Client:
-    """Starts a broker; returns a client when the broker has loaded the groups."""
+    """Starts a broker. Returns a client when the broker has loaded the groups."""
     broker.start()
     until("groups are served", lambda: serves_groups(broker))
     return Client(broker)
 
 
 def write(client: Client) -> None:
-    """Writes a group with two members, an empty group, and a group that is deleted."""
+    """Creates a group with two members, an empty group, and a group that is then deleted."""
     client.joined("two", "m1")
     client.joined("two", "m2")
     for group in ("empty", "deleted"):
@@ -108,7 +109,7 @@ def write(client: Client) -> None:
 
 @pytest.mark.parametrize("writer", KINDS)
 @pytest.mark.proves("share 10")
-def test_share_groups_continue_on_the_other_broker_and_back(
+def test_share_groups_continue_when_muster_and_kafka_take_turns(
     kinds: dict[str, Broker], writer: str
 ) -> None:
     other = next(kind for kind in KINDS if kind != writer)

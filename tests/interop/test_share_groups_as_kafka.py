@@ -1,5 +1,5 @@
-"""Share groups (KIP-932) in Muster send the same responses and write the same records as in Apache
-Kafka 4.3.1."""
+"""Muster returns the same responses about share groups (KIP-932) as Apache Kafka 4.3.1, and writes
+the same records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEPS = 150
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    """Muster and Kafka with the same topics."""
+    """Yields Muster and Kafka, which have the same topics."""
     folder = tmp_path_factory.mktemp("share-groups")
     muster = Broker(folder / "muster" / "data", SETTINGS)
     kafka = KafkaBroker(folder / "kafka" / "data", {**SETTINGS, **OF_KAFKA})

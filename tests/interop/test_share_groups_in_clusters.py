@@ -1,5 +1,5 @@
-"""Share groups (KIP-932) in a cluster on a real ZooKeeper, with share consumers of librdkafka, when
-brokers are killed."""
+"""Share groups (KIP-932) with share consumers of librdkafka, in a cluster on a real ZooKeeper in
+which brokers are killed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ SETTINGS = {
 
 
 class Member(Thread):
-    """A share consumer that accepts each record and waits until this is stored."""
+    """A share consumer that accepts each record, and waits until the broker has stored the
+    acknowledgement."""
 
     def __init__(self, cluster: ZooKeeperCluster, name: str) -> None:
         super().__init__(daemon=True, name=name)
         self.received: list[tuple[float, Place]] = []
-        """The time and the place of each delivered record."""
+        """The time of each delivery, with partition and offset of the record."""
         self.accepted: dict[Place, float] = {}
-        """The time at which the acceptance of each record was acknowledged."""
+        """For each accepted record, the time at which the broker confirmed the acknowledgement."""
         self.stopping = False
         self._consumer = ShareConsumer(
             {
@@ -93,7 +94,7 @@ def group(cluster: ZooKeeperCluster, size: int) -> Iterator[list[Member]]:
 
 
 def turn_on(cluster: ZooKeeperCluster) -> None:
-    """Raises share.version, and lets the group read from the start."""
+    """Raises share.version to 1, and configures the group to start at the first offset."""
     update = {"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}
     setting = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
     resource = {"resource_type": 32, "resource_name": GROUP, "configs": [setting]}
@@ -117,7 +118,6 @@ def leader_of(cluster: ZooKeeperCluster, topic: str, partition: int) -> int:
 
 
 def share_coordinator(cluster: ZooKeeperCluster) -> int:
-    """Returns the share coordinator of partition 0 of the topic."""
     with cluster.connect(next(iter(cluster.processes))) as connection:
         asked = [{"topic_id": bytes(16), "name": TOPIC}]
         [topic] = connection.call("Metadata", 12, topics=asked, allow_auto_topic_creation=False)[
@@ -128,7 +128,7 @@ def share_coordinator(cluster: ZooKeeperCluster) -> int:
 
 
 def accepted(members: list[Member]) -> dict[Place, float]:
-    """Returns the first time at which the acceptance of each record was acknowledged."""
+    """Returns for each record the first time at which the broker confirmed its acknowledgement."""
     found: dict[Place, float] = {}
     for member in members:
         for place, at_s in list(member.accepted.items()):

@@ -1,5 +1,5 @@
-"""Kafka's Java share consumers process thousands of records although consumers and the broker are
-killed: each record is delivered until it is accepted, and no accepted record is delivered again."""
+"""Java share consumers process thousands of records while consumers and the broker are killed. Each
+record is delivered until it is accepted, and no accepted record is delivered again."""
 
 from __future__ import annotations
 
@@ -24,24 +24,22 @@ RECORDS = 9_000
 IN_A_BATCH = 25
 MODES = ("sync", "async", "auto")
 Record = tuple[int, int]
-"""Partition and offset."""
+"""The partition and the offset of a record."""
 
 
 class Deliveries:
-    """The reports of all consumers of a group, in the order in which their lines arrive."""
+    """The reports of all consumers of a group, in the order of their arrival."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.delivered: set[Record] = set()
         self.accepted: set[Record] = set()
         self.accepted_before: set[Record] = set()
-        """The records of which a consumer knew that they were accepted when the broker was
-        killed."""
+        """The records whose acceptance a consumer had reported before the broker was killed."""
         self.again: list[Record] = []
-        """The records in ``accepted_before`` that were delivered later."""
+        """The records of ``accepted_before`` that were delivered again."""
 
     def take(self, event: dict[str, Any]) -> None:
-        """Notes an event of a consumer."""
         name = event.get("name")
         if name not in ("records_consumed", "offsets_acknowledged"):
             return
@@ -58,7 +56,7 @@ class Deliveries:
                 self.accepted |= records
 
     def mark(self) -> int:
-        """Stores which records are accepted; returns their number."""
+        """Copies the accepted records to ``accepted_before``. Returns their number."""
         with self.lock:
             self.accepted_before = set(self.accepted)
             return len(self.accepted_before)
@@ -89,7 +87,7 @@ class ShareConsumer(Program):
 
 
 class Scene:
-    """A topic, and one share consumer of each mode."""
+    """A topic, and one share consumer for each acknowledgement mode."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.broker, self.name = broker, name
@@ -102,14 +100,12 @@ class Scene:
         return ShareConsumer(self.broker, self.name, mode, self.deliveries, self.watch)
 
     def produce(self, first: int, last: int) -> None:
-        """Produces records in small batches to all partitions."""
         with Wire(self.broker.port) as wire:
             for number in range(first, last, IN_A_BATCH):
                 values = [b"%d" % each for each in range(number, number + IN_A_BATCH)]
                 produce(wire, self.name, batch(*values), number // IN_A_BATCH % PARTITIONS)
 
     def is_assigned(self) -> bool:
-        """Returns whether each member has a partition."""
         asked = {"group_ids": [self.name], "include_authorized_operations": False}
         with Wire(self.broker.port) as wire:
             (found,) = wire.call("ShareGroupDescribe", 1, asked)["groups"]

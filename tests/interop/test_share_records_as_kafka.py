@@ -1,8 +1,6 @@
-"""The share coordinator writes the records and sends the replies of Apache Kafka 4.3.1, and loads
-Kafka's directory.
-
-``MUSTER_GOLDEN=write`` rewrites the golden file of tests/share/persister.
-"""
+"""The share coordinator writes the same records and sends the same replies as Apache Kafka 4.3.1,
+and can load Kafka's directory. ``MUSTER_GOLDEN=write`` rewrites the golden file of
+tests/share/persister."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ _NOT_YET = (COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR)
 
 
 def asked(wire: Wire, step: Step, topic_id: bytes) -> Reply:
-    """Sends a step, and repeats it as long as the coordinator is loading."""
+    """Sends the request of a step. Repeats it while the coordinator is loading."""
     partition: dict[str, Any] = {"partition": step.partition}
     if step.verb in ("initialize", "write"):
         partition |= {"state_epoch": step.state_epoch, "start_offset": step.start_offset}
@@ -91,7 +89,7 @@ def asked(wire: Wire, step: Step, topic_id: bytes) -> Reply:
 
 
 def stored(folder: Path) -> list[StoredRecord]:
-    """Returns all records of a partition."""
+    """Returns all records in the log of a partition directory."""
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
     return [
         (record.key or b"", record.value)
@@ -127,7 +125,7 @@ def test_share_records_and_replies_of_the_core_equal_those_of_kafka(tmp_path: Pa
 
 
 async def loaded(directory: Path) -> dict[SharePartitionKey, StoredState | None]:
-    """Returns the states that Muster loads from the data directory of Kafka."""
+    """Returns the states that Muster loads from Kafka's data directory."""
     async with serving(directory, {}) as broker:
         (hosted,) = broker.share_states.hosted_shards
         await eventually("the load", lambda: hosted.phase is Phase.ACTIVE)

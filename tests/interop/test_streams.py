@@ -1,8 +1,9 @@
-"""Kafka Streams with exactly_once_v2 over repartition and changelog topics, killed and restarted.
+"""Kafka Streams with exactly_once_v2 over repartition and changelog topics, while instances are
+killed and restarted.
 
 The programs are those of Apache's system tests. The driver of StreamsSmokeTest computes the
-expected content of each topic and reads it with read_committed. The verifier of StreamsEosTest
-compares each record of each topic and waits until no transaction is open.
+expected content of each topic, and reads the topics with read_committed. The verifier of
+StreamsEosTest compares each record of each topic, and waits until no transaction is open.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 
 
 class Streams:
-    """A Kafka Streams test program with its roles: driver, instances, verifier."""
+    """A test program of Kafka Streams. It can run as driver, instance or verifier."""
 
     def __init__(
         self,
@@ -44,17 +45,17 @@ class Streams:
         folder: Path,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """``properties`` are further settings of the program."""
+        """``properties`` are additional settings of the program."""
         self.program = program
         self.properties = properties or {}
         self.folder = folder
         self.broker = broker
         self.instances: dict[str, Program] = {}
-        """The current instance of each state folder."""
+        """The current instance for each state folder."""
 
     def start(self, role: str, ends: ExitStack, state: str = "") -> Program:
-        """Starts a role, or an instance with a state folder; the process is killed when ``ends``
-        closes."""
+        """Starts the program in a role. An instance uses the state folder ``state``. Closing
+        ``ends`` kills the process."""
         file = self.folder / f"{role}-{state}.properties"
         given = {
             "bootstrap.servers": self.broker.bootstrap,
@@ -73,13 +74,15 @@ class Streams:
 
 
 def records_sent(lines: list[str]) -> int:
-    """Returns the number of records that the driver has sent: the last number in its output."""
+    """Returns the number of records that the driver has sent, which is the last number in its
+    output."""
     numbers = [int(line.split()[-3]) for line in lines if line.endswith("records produced")]
     return max(numbers, default=0)
 
 
 def run_smoke_test(broker: Broker, folder: Path, properties: Mapping[str, str]) -> None:
-    """Runs Apache's smoke test, and kills and restarts instances and the broker while it sends."""
+    """Runs Apache's smoke test. Kills and restarts instances and the broker while the driver
+    produces."""
     cluster = Cluster(broker.bootstrap)
     for topic in SMOKE_TOPICS:
         cluster.create_topic(topic, PARTITIONS)

@@ -1,7 +1,5 @@
-"""Muster's assignor and topologies of streams groups have the results of Apache Kafka's classes.
-
-The classes are those of 4.3.1 in each run: 4.4 has another assignor.
-"""
+"""Muster's task assignor and topologies of streams groups have the same results as the classes of
+Apache Kafka 4.3.1. The version is fixed, because 4.4 has another assignor."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def apache(inputs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_random_topologies_are_configured_as_by_kafka() -> None:
+def test_random_topologies_are_configured_as_by_kafkas_classes() -> None:
     cases = [random_case(seed) for seed in range(TOPOLOGIES)]
     seen: Counter[Any] = Counter()
     for seed, (case, kafka) in enumerate(
@@ -55,7 +53,7 @@ def test_random_topologies_are_configured_as_by_kafka() -> None:
     assert min(ready, invalid, seen[1], seen[2], seen[3]) > 50, seen
 
 
-def test_model_of_the_assignor_has_the_targets_of_kafka() -> None:
+def test_model_of_the_task_assignor_returns_the_targets_of_kafkas_classes() -> None:
     groups = [group for seed in range(LIVES) for group in random_lives(seed)]
     results = apache(map(kafka_results.given_group, groups))
     for number, (group, kafka) in enumerate(zip(groups, results, strict=True)):
@@ -63,7 +61,7 @@ def test_model_of_the_assignor_has_the_targets_of_kafka() -> None:
         assert kafka_results.targets_of(kafka) == expected, number
 
 
-def test_stored_results_are_those_of_kafka() -> None:
+def test_stored_results_equal_the_current_results_of_kafkas_classes() -> None:
     results = apache(kafka_results.given_stored())
     if os.environ.get("MUSTER_GOLDEN") == "write":
         kafka_results.write(results)

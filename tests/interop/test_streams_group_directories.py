@@ -1,8 +1,8 @@
 """Muster and Apache Kafka 4.3.1 open each other's directories with streams groups (KIP-1071), and
-their members continue.
+the members continue.
 
-Kafka creates the topics, so that both brokers know them by the same topic ids. Then one broker
-writes the groups, the other opens the directory and continues, and the first opens it again.
+Kafka creates the topics, so that both brokers use the same topic ids. Then one broker writes the
+groups, the other broker opens the directory and continues, and the first broker opens it again.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ TOPOLOGY = topology(
 )
 GROUPS = ("two", "revoking", "empty", "deleted")
 TOPOLOGY_AT = 5
-"""The place of the topology in a described group."""
+"""The index of the topology in the result of `Client.described`."""
 UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND = 25, 69
 
 
 class Client:
-    """Sends the requests of members to the broker that runs at present."""
+    """Sends requests of group members to the broker that currently runs."""
 
     def __init__(self, broker: Broker) -> None:
         self.cluster = Cluster(broker.bootstrap)
@@ -59,14 +59,14 @@ class Client:
         return reply
 
     def acknowledge(self, group: str, member: str, reply: dict[str, Any]) -> dict[str, Any]:
-        """Sends the heartbeat with which a member has exactly the tasks of a response."""
+        """Sends a heartbeat in which a member lists exactly the tasks of ``reply``."""
         owned = {role: task_ids(tasks(reply[role]) or []) for role in ROLES}
         found = self.beat(group, member, reply["member_epoch"], **owned)
         assert found["error_code"] == 0, found
         return found
 
     def shared(self, group: str) -> None:
-        """Lets two members join and exchange tasks until both have their targets."""
+        """Lets two members join and share the tasks, until both have their targets."""
         first = self.join(group, "m1", "p1")
         self.join(group, "m3", "p2")
         given_up = self.acknowledge(group, "m1", first)
@@ -75,8 +75,8 @@ class Client:
         self.acknowledge(group, "m3", second)
 
     def described(self, group: str) -> Any:
-        """Returns the described group. The topology is without partition counts, which Kafka
-        computes with the first heartbeat after a start."""
+        """Returns the description of the group without the partition counts of the topology. Kafka
+        computes the counts only at the first heartbeat after its start."""
         found = list(GroupCalls(Random(), group, SOURCE, {}).described(self))
         if found[TOPOLOGY_AT] is not None:
             epoch, subtopologies = found[TOPOLOGY_AT]
@@ -86,7 +86,8 @@ class Client:
 
 @pytest.fixture
 def kinds(tmp_path: Path) -> Iterator[dict[str, Broker]]:
-    """Yields both brokers with one data directory, in which Kafka has created the topics."""
+    """Yields Muster and Kafka with the same data directory, in which Kafka has created the
+    topics."""
     settings = {**SETTINGS, "group.coordinator.append.linger.ms": "0"}
     kafka = KafkaBroker(tmp_path / "data", {**settings, "log.cleaner.enable": "false"})
     muster = Broker(tmp_path / "data", SETTINGS)
@@ -101,15 +102,15 @@ def kinds(tmp_path: Path) -> Iterator[dict[str, Broker]]:
 
 
 def started(broker: Broker) -> Client:
-    """Starts a broker; returns a client when the broker has loaded the groups."""
+    """Starts a broker. Returns a client when the broker has loaded the groups."""
     broker.start()
     until("groups are served", lambda: serves_groups(broker))
     return Client(broker)
 
 
 def write(client: Client) -> None:
-    """Writes a group with two members, a group in which a member must give up tasks, an empty
-    group, and a group that is deleted."""
+    """Creates a group with two members, a group with a member that must give up tasks, an empty
+    group, and a group that is then deleted."""
     client.shared("two")
     first = client.join("revoking", "m1", "p1")
     client.join("revoking", "m3", "p2")
@@ -127,7 +128,7 @@ def state(described: Any) -> str:
 
 @pytest.mark.parametrize("writer", KINDS)
 @pytest.mark.proves("streams 7")
-def test_streams_groups_continue_on_the_other_broker_and_back(
+def test_streams_groups_continue_when_muster_and_kafka_take_turns(
     kinds: dict[str, Broker], writer: str
 ) -> None:
     other = next(kind for kind in KINDS if kind != writer)

@@ -1,5 +1,5 @@
-"""Kafka Streams 4.3.1 with ``group.protocol=streams`` (KIP-1071): applications whose instances are
-killed, a broker that is killed, and the tool ``kafka-streams-groups``."""
+"""Kafka Streams 4.3.1 with ``group.protocol=streams`` (KIP-1071): instances are killed, the broker
+is killed, and ``kafka-streams-groups`` manages the group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def word_count(brokers: Callable[..., Broker], name: str, tmp_path: Path) -> Ite
 
 @pytest.mark.smoke
 @pytest.mark.proves("streams 4")
-def test_streams_application_counts_words_and_leaves(word_count: WordCount) -> None:
+def test_streams_application_counts_words_and_its_instances_leave_the_group(
+    word_count: WordCount,
+) -> None:
     word_count.running("first")
     word_count.send(30)
     word_count.until_counted()
@@ -53,7 +55,9 @@ def test_streams_application_counts_words_and_leaves(word_count: WordCount) -> N
 
 @pytest.mark.timeout(600)
 @pytest.mark.proves("streams 5")
-def test_counts_are_exact_when_instances_and_the_broker_are_killed(word_count: WordCount) -> None:
+def test_word_counts_are_exact_when_instances_and_the_broker_are_killed(
+    word_count: WordCount,
+) -> None:
     word_count.running("first", "second", "third")
     word_count.send(300)
     word_count.instances["first"].kill()
@@ -96,7 +100,7 @@ def test_standby_task_takes_over_when_its_active_instance_is_killed(word_count: 
 
 @pytest.mark.timeout(300)
 @pytest.mark.proves("streams 9")
-def test_all_instances_end_when_one_requests_the_shutdown_of_the_application(
+def test_all_instances_end_when_one_instance_requests_the_application_shutdown(
     word_count: WordCount,
 ) -> None:
     word_count.running("first", "second")
@@ -138,7 +142,6 @@ def test_kafka_streams_groups_lists_describes_resets_and_deletes(word_count: Wor
 
 
 def tool(word_count: WordCount, *arguments: str) -> str:
-    """Returns the output of ``kafka-streams-groups``."""
     done = java.run(
         java.KAFKA_NEW, TOOL, "--bootstrap-server", word_count.broker.bootstrap, *arguments
     )
@@ -146,7 +149,6 @@ def tool(word_count: WordCount, *arguments: str) -> str:
 
 
 def configure(word_count: WordCount, setting: str, value: str) -> None:
-    """Sets a configuration of the group."""
     config = {"name": setting, "config_operation": 0, "value": value}
     resource = {"resource_type": 32, "resource_name": word_count.name, "configs": [config]}
     done = word_count.cluster.call(

@@ -1,5 +1,5 @@
-"""Streams groups (KIP-1071) in Muster send the same responses and write the same records as in
-Apache Kafka 4.3.1."""
+"""Muster returns the same responses about streams groups (KIP-1071) as Apache Kafka 4.3.1, and
+writes the same records."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_random_streams_group_gets_the_same_responses_and_records_as_in_kafka(
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.proves("streams 3")
-def test_assignment_obeys_the_rules_in_both_brokers_when_members_join_and_leave(
+def test_task_assignment_obeys_the_rules_in_muster_and_kafka_after_any_change(
     sides: tuple[Side, Side], seed: int
 ) -> None:
     churns = [Churn(seed, StreamsSide(side.wire, f"churn-{seed}")) for side in sides]
@@ -73,8 +73,8 @@ def test_assignment_obeys_the_rules_in_both_brokers_when_members_join_and_leave(
 
 
 def _delayed(side: StreamsSide) -> list[Any]:
-    """Returns the responses to members of a group that waits for further members, from the first
-    join until each has tasks."""
+    """Returns the responses to members of a group with an initial delay, from the first join until
+    each member has tasks."""
     side.create_topics()
     setting = {
         "name": "streams.initial.rebalance.delay.ms",

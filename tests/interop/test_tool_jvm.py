@@ -16,11 +16,12 @@ from tests.tool_jvm import HOST, ToolJvm
 
 pytestmark = pytest.mark.interop
 JAVAC = "com.sun.tools.javac.Main"
-"""A tool that calls System.exit; its exit code is 2 after wrong usage."""
+"""A tool that calls System.exit. Its exit code after wrong usage is 2."""
 
 
 class Trials:
-    """Runs ``Trial.java``; replaces a JVM that cannot run another tool."""
+    """Runs ``Trial.java`` in a shared JVM. Starts a new JVM if the old one can run no more
+    tools."""
 
     def __init__(self, folder: Path) -> None:
         # 4.4 moved Kafka's class Exit, which has the same methods in both packages.
@@ -77,14 +78,16 @@ def test_exit_code_is_that_of_the_first_exit_when_a_tool_exits_twice(trials: Tri
     assert trials.jvm.usable
 
 
-def test_uncaught_exception_has_exit_code_1_and_a_stack_trace(trials: Trials) -> None:
+def test_tool_that_raises_an_uncaught_exception_has_exit_code_1_and_a_stack_trace(
+    trials: Trials,
+) -> None:
     done = trials("throw=no reason")
     assert done.returncode == 1
     assert 'Exception in thread "main" java.lang.IllegalStateException: no reason' in done.stderr
     assert "at Trial.main" in done.stderr
 
 
-def test_run_waits_for_non_daemon_threads(trials: Trials) -> None:
+def test_tool_run_waits_for_non_daemon_threads(trials: Trials) -> None:
     assert trials("thread=late").stdout == "late\n"
 
 
@@ -98,14 +101,14 @@ def test_each_tool_run_has_its_own_system_properties(trials: Trials) -> None:
     assert trials("get").stdout == "null\n"
 
 
-def test_jvm_is_replaced_when_a_thread_remains(trials: Trials) -> None:
+def test_jvm_is_replaced_when_a_thread_of_a_tool_remains(trials: Trials) -> None:
     done = trials("stay", "out=done", "exit=6")
     assert (done.returncode, done.stdout) == (6, "done\n")
     assert not trials.jvm.usable
     assert not runs(trials.jvm.pid)
 
 
-def test_output_and_exit_code_are_returned_when_a_tool_ends_the_jvm(trials: Trials) -> None:
+def test_output_and_exit_code_of_a_tool_that_ends_the_jvm_are_returned(trials: Trials) -> None:
     done = trials("out=before", "err=too", "real-exit=4")
     assert (done.returncode, done.stdout, done.stderr) == (4, "before\n", "too\n")
     assert not trials.jvm.usable
@@ -145,7 +148,7 @@ def test_jvm_ends_with_the_process_that_started_it() -> None:
 
 
 def runs(pid: int) -> bool:
-    """Returns True if a process runs; a zombie does not count."""
+    """Returns True if the process runs. A zombie process does not count."""
     with suppress(OSError):
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     return False

@@ -1,10 +1,9 @@
 """Each response about transactions equals that of Apache Kafka.
 
-Random traces of producers that fence each other run concurrently against the broker under test and
-Kafka. Kafka 4.3.1 runs with transaction.version 2, and clients of transaction versions 0 to 2 use
-it. Kafka 3.9.2 runs with an earlier transaction.version. See tests/interop/transaction_traces and
-docs/use/differences.md. `SEED=n` runs only the trace of that seed, `STEPS=n` sets the number of
-compared responses.
+Random traces of producers that fence each other run concurrently on the broker under test and on
+Kafka. Kafka 4.3.1 runs with transaction.version 2, and Kafka 3.9.2 with an earlier version. See
+tests/interop/transaction_traces and docs/use/differences.md. `SEED=n` runs only the trace of this
+seed. `STEPS=n` sets the number of compared responses.
 """
 
 from __future__ import annotations
@@ -28,11 +27,12 @@ from tests.interop.transaction_traces.rules import NEXT_EPOCH, REASONS, reason_o
 from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, Step, trace_of
 
 ENOUGH = {TV1: 5000, TV2: 5500}
-"""The number of responses with which a run covers nearly all versions and table cells."""
+"""The number of compared responses with which a run covers nearly all API versions and table cells.
+"""
 STEPS = os.environ.get("STEPS")
 SOAK_STEPS = int(STEPS or "60000")
-"""The number of responses of the soak, in runs of ENOUGH steps with new brokers, because the topics
-of more steps would exhaust Kafka's heap."""
+"""The number of compared responses in the soak test. New brokers start after each ENOUGH responses,
+because more topics would exhaust Kafka's heap."""
 SEEDS_APART = 10_000
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -43,13 +43,13 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 OURS = {TV1: {"transaction.version": "0"}, TV2: {}}
-"""The settings that only Muster has: its transaction.version."""
+"""Settings of Muster that Kafka does not get."""
 PEERS = {TV1: OLD, TV2: NEW}
 
 
 @contextmanager
 def brokers(folder: Path, rules: str) -> Iterator[list[Target]]:
-    """Yields the broker under test and the Kafka broker with the same transaction.version."""
+    """Yields the broker under test, and a Kafka with the same transaction.version."""
     peer = PEERS[rules]
     theirs = {k: v for k, v in SETTINGS.items() if peer == NEW or not k.startswith("group.")}
     own = {k: v for k, v in SETTINGS.items() if not k.startswith("group.")}
@@ -103,7 +103,7 @@ def test_transactions_of_fresh_seeds_get_the_same_responses_as_kafkas(
 
 
 class LyingWire(Wire):
-    """A connection that changes each error 0 of AddOffsetsToTxn v2 to 48."""
+    """A connection that replaces error code 0 in responses of AddOffsetsToTxn version 2 by 48."""
 
     def send(
         self, name: str, version: int, value: dict[str, Any]
@@ -121,7 +121,7 @@ class LyingWire(Wire):
 @pytest.mark.smoke
 @pytest.mark.planted("traces of transactions compared with Kafka")
 @pytest.mark.interop
-def test_planted_difference_between_transactions_is_detected(tmp_path: Path) -> None:
+def test_planted_difference_in_a_transaction_response_is_detected(tmp_path: Path) -> None:
     own = {key: value for key, value in SETTINGS.items() if not key.startswith("group.")}
     first, second = (Broker(tmp_path / name / "data", own) for name in ("a", "b"))
     with running(first, second):
@@ -148,7 +148,7 @@ def test_transaction_traces_contain_every_version_of_every_api() -> None:
     assert wanted <= asked
 
 
-def test_coverage_of_transactions_is_missing_when_a_run_has_no_steps() -> None:
+def test_transaction_run_without_steps_reports_all_coverage_as_missing() -> None:
     campaign = Campaign([], TV2, 1, 0, ranges=dict(VERSIONS))
     missing = campaign.missing()
     assert "EndTxn v5 was compared 0 times, not 20" in missing
@@ -156,7 +156,7 @@ def test_coverage_of_transactions_is_missing_when_a_run_has_no_steps() -> None:
 
 
 @pytest.mark.parametrize("theirs", [NONE, OUT_OF_ORDER_SEQUENCE_NUMBER])
-def test_later_epoch_is_rejected_before_the_sequence_is_checked(theirs: int) -> None:
+def test_later_producer_epoch_is_rejected_before_the_sequence_is_checked(theirs: int) -> None:
     def answer(code: int) -> dict[str, Any]:
         return {"responses": [{"partition_responses": [{"error_code": code}]}]}
 

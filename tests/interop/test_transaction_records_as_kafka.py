@@ -1,7 +1,5 @@
-"""The transaction core writes the records that Apache Kafka 4.3.1 writes for the same requests.
-
-``MUSTER_GOLDEN=write`` rewrites the golden file of tests/transactions.
-"""
+"""The core of the transaction coordinator writes the same records as Apache Kafka 4.3.1 for the
+same requests. ``MUSTER_GOLDEN=write`` rewrites the golden file of tests/transactions."""
 
 from __future__ import annotations
 
@@ -38,14 +36,14 @@ pytestmark = pytest.mark.interop
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "auto.create.topics.enable": "false"}
 _MEANWHILE = (CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR)
-"""The errors of a Kafka that is not ready yet; NOT_COORDINATOR occurs on a busy machine."""
+"""Errors of a Kafka that is not ready. NOT_COORDINATOR occurs only on a busy machine."""
 
 
 DONE = {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
 
 
 class Speaker:
-    """Sends each step to a broker, and repeats it as long as its error is retriable."""
+    """Sends each step to a broker. Repeats a step while its error is retriable."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -99,7 +97,7 @@ class Speaker:
 
 
 def stored(folder: Path) -> list[StoredRecord]:
-    """Returns all records of a partition."""
+    """Returns all records in the log of a partition directory."""
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
     return [
         (record.key or b"", record.value)
@@ -109,9 +107,10 @@ def stored(folder: Path) -> list[StoredRecord]:
 
 
 def complete(records: list[StoredRecord]) -> list[StoredRecord] | None:
-    """Returns the records if all transactions are complete, else None.
+    """Returns the records if all transactions in them are complete, else None.
 
-    Kafka may complete a transaction later than a transaction of another id that started after it.
+    Kafka may complete transactions of different ids in another order than that in which they
+    started.
     """
     last = {key: decode_value(value)[0].state for key, value in records if value is not None}
     return records if DONE.issuperset(last.values()) else None

@@ -1,10 +1,10 @@
-"""Directories with unfinished transactions, which Kafka's tools read and the other kind of broker
-opens.
+"""Data directories with unfinished transactions. Kafka's tools read them. Kafka opens the
+directories of Muster, and Muster opens those of Kafka.
 
-A directory has complete, open and prepared transactions (prepared: EndTxn is answered, and no
-marker is written yet). A broker that opens the directory completes the prepared transactions, lets
-the producers of open transactions continue, and aborts the transactions that timed out;
-transactional offsets are in the directory too.
+A directory has complete, open and prepared transactions. Prepared means that EndTxn is answered but
+no marker is written. A broker that opens the directory completes the prepared transactions, lets
+the producers of open transactions continue, and aborts the transactions that timed out. The
+transactions also contain offsets.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PREPARED = [f"prepared-{number}" for number in range(12)]
 LATE_MS = 30_000
 TRIES = 8
 TV1, TV2 = 4, 5
-"""The EndTxn versions for transaction.version 1 and 2."""
+"""The EndTxn versions that clients with transaction.version 1 and 2 send."""
 
 
 def write(wire: Wire, name: str, **fields: int) -> Pair:
@@ -75,7 +75,7 @@ def write(wire: Wire, name: str, **fields: int) -> Pair:
 
 
 def fill(wire: Wire) -> dict[str, Pair]:
-    """Creates transactions in each state; returns the producers of the open transactions."""
+    """Creates transactions in each state. Returns the producers of the open transactions."""
     calls.find(wire, "any", calls.GROUP)
     for name, commit in (("committed", True), ("aborted", False)):
         code, _ = calls.end(wire, name, write(wire, name), commit, TV1)
@@ -90,21 +90,21 @@ def fill(wire: Wire) -> dict[str, Pair]:
 
 
 def prepare(wire: Wire, producers: dict[str, Pair]) -> None:
-    """Ends half of the other transactions with COMMIT and half with ABORT, without waiting for
-    their markers."""
+    """Ends the transactions that must be prepared, half of them with COMMIT and half with ABORT.
+    Does not wait for the markers."""
     for number, name in enumerate(PREPARED):
         assert calls.end(wire, name, producers[name], number % 2 == 0, TV2)[0] == 0
 
 
 def state_logs(data: Path) -> str:
-    """Returns the output of Kafka's tool for the logs of `__transaction_state`."""
+    """Returns the output of DumpLogSegments for the logs of `__transaction_state`."""
     files = sorted(data.glob(f"{STATE}-*/*.log"))
     return dump(java.KAFKA_NEW, files, "--transaction-log-decoder")
 
 
 def last_states(dumped: str) -> dict[str, str]:
-    """Returns the state in the last record of each transactional id. The tool of 4.3.1 prints the
-    number of the state, that of 4.4.0 its name."""
+    """Returns the state in the last record of each transactional id. The tool of 4.3.1 prints
+    states as numbers, and that of 4.4.0 as names."""
     found = re.findall(r'"transactionalId":"([\w-]+)".*"transactionStatus":"?(\w+)', dumped)
     if java.RELEASE == "4.4.0":
         return dict(found)
@@ -113,7 +113,7 @@ def last_states(dumped: str) -> dict[str, str]:
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Broker]:
-    """Yields a broker that writes no markers for the transactions that must stay prepared."""
+    """Yields a Muster that writes no markers for the transactions that must stay prepared."""
     made = Broker(tmp_path / "muster" / "data", SETTINGS)
     made.command = [sys.executable, "tests/faults/no_markers.py"]
     yield made
@@ -122,7 +122,7 @@ def muster(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
-    """Apache Kafka 4.3.1."""
+    """Yields Apache Kafka 4.3.1."""
     made = KafkaBroker(tmp_path / "kafka" / "data", SETTINGS)
     made.data.parent.mkdir()
     yield made
@@ -130,8 +130,8 @@ def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
 
 
 def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
-    """Checks that prepared transactions complete, open transactions continue, and timed out
-    transactions are aborted."""
+    """Checks that prepared transactions are completed, open transactions continue, and transactions
+    that timed out are aborted."""
     committed = {name for number, name in enumerate(PREPARED) if number % 2 == 0}
     with Wire(broker.port) as wire:
         calls.find(wire, "open")
@@ -205,8 +205,8 @@ def test_kafka_opens_a_muster_directory_with_unfinished_transactions(
 
 
 def left_by_kafka(data: Path) -> dict[str, Pair]:
-    """Creates transactions in each state in a Kafka broker and kills it; returns the producers of
-    the open transactions."""
+    """Creates transactions in each state on Kafka and kills Kafka. Returns the producers of the
+    open transactions."""
     data.parent.mkdir()
     kafka = KafkaBroker(data, SETTINGS)
     with running(kafka), Wire(kafka.port) as wire:
@@ -219,7 +219,7 @@ def left_by_kafka(data: Path) -> dict[str, Pair]:
 
 @pytest.mark.timeout(900)
 def test_muster_opens_a_kafka_directory_with_unfinished_transactions(tmp_path: Path) -> None:
-    """The test repeats if Kafka wrote all its markers before it was killed."""
+    """The test repeats the preparation if Kafka has written all markers before the kill."""
     for number in range(TRIES):
         data = tmp_path / f"kafka-{number}" / "data"
         producers = left_by_kafka(data)

@@ -1,8 +1,5 @@
-"""The transactional producers of each client: three versions of Java's (0.11, 2.8, 4.3.1) and three
-Python libraries.
-
-The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), which serves the client of 0.11 too.
-"""
+"""The transactional producers of six clients: Java 0.11, 2.8 and 4.3.1, and three Python libraries.
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), which serves the client of 0.11 too."""
 
 from __future__ import annotations
 
@@ -31,8 +28,8 @@ CLIENTS = (*JAVA, *PYTHON)
 
 
 def committed_offset(broker: Broker, group: str, topic: str) -> int:
-    """Returns a group's committed offset of partition 0, requested with require_stable as
-    read_committed consumers do."""
+    """Returns the committed offset of the group in partition 0. The request has require_stable, as
+    those of read_committed consumers."""
     wanted = [{"name": topic, "partition_indexes": [0]}]
     answer = Cluster(broker.bootstrap).call(
         "OffsetFetch", 7, group_id=group, topics=wanted, require_stable=True
@@ -82,8 +79,8 @@ def test_read_committed_consumers_see_only_complete_transactions(
 def test_zombie_producer_is_fenced_and_its_transaction_aborted(
     broker: Broker, name: str, client: str
 ) -> None:
-    """A second producer with the same transactional id aborts the transaction of the first producer
-    and fences it."""
+    """A second producer with the same transactional id fences the first producer and aborts its
+    transaction."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     with producers(client, broker.bootstrap) as make:
         zombie, heir = make(name), make(name)
@@ -110,10 +107,10 @@ def test_zombie_producer_is_fenced_and_its_transaction_aborted(
 def test_overlapping_transactions_are_filtered_by_read_committed_consumers(
     broker: Broker, name: str, reader: str
 ) -> None:
-    """Transactions of two producers overlap, and an open transaction follows.
+    """Two transactions overlap, one of them is aborted, and an open transaction follows.
 
-    An earlier aborted transaction has written no record here, so its marker is in no list of
-    aborted transactions (sentence 21).
+    Before them, there is the ABORT marker of a transaction without records. No list of aborted
+    transactions contains this transaction (sentence 21).
     """
     Cluster(broker.bootstrap).create_topic(name, 1)
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
@@ -140,8 +137,8 @@ def test_overlapping_transactions_are_filtered_by_read_committed_consumers(
 
 
 def _go_on(producer: Transactional, topic: str) -> None:
-    """Sends a record and commits; some clients learn of the abort when they send the next record,
-    others at the next commit."""
+    """Produces a record and commits. Some clients learn of an abort at the produce call, others at
+    the commit."""
     producer.send(topic, 0, "after")
     producer.commit()
 
@@ -190,7 +187,7 @@ def _last_stable(broker: Broker, topic: str) -> int:
 def test_java_producer_follows_the_advertised_transaction_version(
     brokers: Callable[..., Broker], name: str, level: int
 ) -> None:
-    """With version 2 each end of a transaction increments the producer's epoch (KIP-890)."""
+    """With version 2, each end of a transaction increments the epoch of the producer (KIP-890)."""
     broker = brokers({"transaction.version": str(level)})
     Cluster(broker.bootstrap).create_topic(name, 1)
     with JavaProgram(java.KAFKA_NEW, broker.bootstrap) as program:

@@ -1,10 +1,10 @@
 """Logs with transactions of Muster and of Apache Kafka lead to equal responses, and each broker
 opens the directory of the other.
 
-Kafka 4.3.1 receives Produce and WriteTxnMarkers, without its check with the coordinator; on
-Muster's side only the log is tested. The compared values are those that consumers see: the last
-stable offset and the aborted transactions of each read, and DescribeProducers. Directories may have
-open transactions.
+Kafka 4.3.1 receives Produce and WriteTxnMarkers without verification by a coordinator. On Muster's
+side, only the log is tested. The compared values are the last stable offset and the aborted
+transactions of each read, and the response to DescribeProducers. Directories can have open
+transactions.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ pytestmark = [
 ]
 FS = OsFileSystem()
 NOW_MS = int(time.time() * 1000)
-"""The current time in ms, because Kafka drops producers with old timestamps when it loads them."""
+"""The current time in ms. Kafka drops producers with old timestamps when it loads them."""
 READ_COMMITTED = 1
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Apache Kafka 4.3.1 that accepts markers from any client and sends no requests to a
-    coordinator."""
+    """Yields Apache Kafka 4.3.1 with settings by which it accepts markers from any client and sends
+    no requests to a coordinator."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = KafkaBroker(tmp_path_factory.mktemp("transactional") / "kafka", settings)
     broker.start()
@@ -74,8 +74,8 @@ def write_marker(wire: Wire, topic: str, marker: Marker) -> int:
 
 
 def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) -> int | str:
-    """Sends one step of a row whose log starts at offset ``begin``; returns the response in the
-    form of the rows."""
+    """Sends one step of a row. The log of the row starts at offset ``begin``. Returns the response
+    in the form that the rows contain."""
     end_offset: int = list_offset(wire, topic, -1)["offset"]
     if isinstance(what, End):
         marker = Marker(producer_id, what.epoch, what.coordinator_epoch, what.committed, what.rules)
@@ -94,15 +94,17 @@ def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) 
 
 
 def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
-    """Returns True if Kafka can run the row: Kafka accepts one batch per request, and with
-    transaction.version 2 its coordinator issues new epochs."""
+    """Returns True if Kafka can run the row. Kafka accepts only one batch per request, and does not
+    accept new epochs that no coordinator has assigned."""
     history, last, _ = row
     sends = [step for step in [*history, last] if isinstance(step, Send)]
     return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
 
 
 @pytest.mark.proves("transactions 35")
-def test_kafka_returns_the_errors_of_musters_producer_state_tables(kafka: KafkaBroker) -> None:
+def test_kafka_returns_the_error_of_each_row_in_musters_producer_state_tables(
+    kafka: KafkaBroker,
+) -> None:
     differences = []
     with Wire(kafka.port) as wire:
         created(wire, "tables")
@@ -123,15 +125,16 @@ def test_kafka_returns_the_errors_of_musters_producer_state_tables(kafka: KafkaB
 
 Told = tuple[list[Any], list[Any], list[Any]]
 TIMES = (0, NOW_MS, NOW_MS + 1, NOW_MS + 5_000, NOW_MS + 3_600_000)
-"""The times of records and markers in ms; Kafka's markers are later than the records."""
+"""The timestamps of records and markers in ms. The markers that Kafka writes have later timestamps
+than the records."""
 
 
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
-def test_markers_have_the_timestamp_type_of_their_topic(
+def test_transaction_markers_have_the_timestamp_type_of_their_topic(
     kafka: KafkaBroker, tmp_path: Path, timestamps: str
 ) -> None:
-    """The attributes of a marker have the bit for log append time, like those of each batch of the
-    topic."""
+    """If the topic uses log append time, a marker has the bit for log append time in its
+    attributes, like every other batch."""
     marker = Marker(7, 0, 3, committed=False)
     config = LogConfig(message_timestamp_type=timestamps)
     log = PartitionLog.open(FS, str(tmp_path), "ours", 0, config)
@@ -149,8 +152,8 @@ def test_markers_have_the_timestamp_type_of_their_topic(
 
 
 def told_by(wire: Wire, topic: str) -> Told:
-    """Returns the values from Kafka's responses: the aborted transactions of many reads, and the
-    producers."""
+    """Returns the compared values from Kafka: the aborted transactions of many reads, the
+    producers, and offsets by timestamp."""
     end: int = list_offset(wire, topic, -1)["offset"]
     reads: list[Any] = []
     for offset in range(0, end, 3):
@@ -174,7 +177,7 @@ def told_by(wire: Wire, topic: str) -> Told:
 
 
 def known_to(log: PartitionLog) -> Told:
-    """Returns the same values as `told_by`, from a log of Muster."""
+    """Returns the same values as `told_by` from a log of Muster."""
     reads: list[Any] = []
     stable = log.first_unstable_offset
     for offset in range(0, log.log_end_offset, 3):
@@ -210,8 +213,8 @@ def known_to(log: PartitionLog) -> Told:
 
 
 def assert_alike(ours: Told, kafkas: Told) -> None:
-    """Compares the values; Kafka may list more aborted transactions, because its bound is the next
-    index entry."""
+    """Compares the values of Muster and Kafka. Kafka may list more aborted transactions, because it
+    searches to the next index entry."""
     assert ours[1:] == kafkas[1:]
     assert [read[:3] for read in ours[0]] == [read[:3] for read in kafkas[0]]
     for mine, theirs in zip(ours[0], kafkas[0], strict=True):
@@ -220,7 +223,7 @@ def assert_alike(ours: Told, kafkas: Told) -> None:
 
 
 class Writer:
-    """Writes transactions of three producers: some are committed, some aborted, and one remains
+    """Writes transactions of three producers. Some are committed, some are aborted, and one stays
     open."""
 
     def __init__(self, seed: int) -> None:
@@ -283,7 +286,7 @@ def our_view(folder: Path, clean: bool) -> Told:
     return known_to(PartitionLog.open(FS, str(folder), "kafkas", 0, config, clean=clean))
 
 
-def test_muster_and_kafka_open_each_others_logs_with_open_transactions(
+def test_muster_and_kafka_read_each_others_logs_with_open_transactions(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     with Wire(kafka.port) as wire:

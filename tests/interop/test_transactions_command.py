@@ -1,8 +1,5 @@
-"""Each subcommand of `kafka-transactions`, with a planted hanging transaction, Java's Admin, and
-features.
-
-The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka).
-"""
+"""Each subcommand of `kafka-transactions`, with a planted hanging transaction; and Java's Admin
+client and kafka-features. The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka)."""
 
 from __future__ import annotations
 
@@ -34,13 +31,14 @@ from tests.wire import Wire
 pytestmark = pytest.mark.interop
 ADMIN = Path(__file__).parent / "programs" / "TransactionsAdmin.java"
 GHOST = 4711
-"""The producer id of a transaction that is unknown to the coordinator."""
+"""The producer id of a transaction that the coordinator does not know."""
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
 def unguarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Yields a broker on which transactions may hang, as on all brokers before KIP-890."""
+    """Yields a broker without verification of transactions, on which transactions can hang, as on
+    all brokers before KIP-890."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = make_broker(tmp_path_factory.mktemp("unguarded") / "data", settings).start()
     yield broker
@@ -60,8 +58,7 @@ def open_wire(unguarded: Broker) -> Iterator[Wire]:
 
 
 def command(broker: Broker, *words: str, code: int = 0) -> str:
-    """Runs ``kafka-transactions`` of 4.3.1, which leaves the threads of its Admin client
-    running."""
+    """Runs ``kafka-transactions`` of 4.3.1 and returns its output."""
     tool = "org.apache.kafka.tools.TransactionsCommand"
     given = ("--bootstrap-server", broker.bootstrap, *words)
     done = java.run(java.KAFKA_NEW, tool, *given, own_jvm=True)
@@ -70,14 +67,14 @@ def command(broker: Broker, *words: str, code: int = 0) -> str:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """Returns the rows of a printed table as dicts by column title."""
+    """Returns the rows of a table that a tool has printed, by column title."""
     lines = [line.rstrip("\t").split("\t") for line in text.splitlines() if line.strip()]
     cells = [[cell.strip() for cell in line] for line in lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 
 
 def opened(wire: Wire, name: str) -> tuple[int, int]:
-    """Opens a transaction on partition 0 of topic ``name``; returns its producer id and epoch."""
+    """Opens a transaction on partition 0 of a topic. Returns its producer id and epoch."""
     create_led(wire, name, 2)
     producer = begin(wire, name)
     added(wire, name, producer, [(name, [0])])
@@ -86,8 +83,8 @@ def opened(wire: Wire, name: str) -> tuple[int, int]:
 
 
 def hang(wire: Wire, name: str, partition: int = 0) -> None:
-    """Writes an open transaction to a partition; it is an hour old and unknown to the
-    coordinator."""
+    """Writes records of a hanging transaction to a partition. They are an hour old, and the
+    coordinator does not know the transaction."""
     data = encode_batch(
         [Record(0, int(time.time() * 1000) - HOUR_MS, None, b"stuck")],
         base_offset=0,
@@ -135,7 +132,8 @@ def test_unknown_transactional_id_and_invalid_pattern_are_rejected(
 def test_hanging_transaction_is_found_and_aborted(
     unguarded: Broker, open_wire: Wire, name: str
 ) -> None:
-    """The coordinator never ends the transaction, so read_committed consumers wait forever."""
+    """The coordinator does not end this transaction, so read_committed consumers would wait
+    forever."""
     producer = opened(open_wire, name)
     assert end(open_wire, name, producer)[0] == NONE
     hang(open_wire, name, partition=1)

@@ -1,5 +1,5 @@
-"""`muster transactions` on Muster and on Kafka: lists open and hanging transactions, and aborts
-them."""
+"""`muster transactions` on Muster and on Kafka: the commands list open and hanging transactions and
+abort them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def opened(broker: Broker, name: str, topic: str, *partitions: int) -> Producer:
-    """Opens a transaction with three records per partition and returns its producer."""
+    """Opens a transaction with three records in each partition. Returns its producer."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -102,7 +102,7 @@ def test_open_transactions_are_listed_with_age_and_filters(broker: Broker, topic
     assert listed()[name]["open_ms"] is None
 
 
-def test_describe_shows_transactions_that_block_the_last_stable_offset(
+def test_transactions_describe_shows_transactions_blocking_the_last_stable_offset(
     broker: Broker, topic: str
 ) -> None:
     name = f"{topic}-a"

@@ -1,4 +1,4 @@
-"""An upgrade as described in docs/operate/operating.md: the broker stops and starts, and group
+"""An upgrade as docs/operate/operating.md describes it: the broker stops and starts, and group
 members continue."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interop
 
 
 def moves(*members: Member) -> int:
-    """Returns the number of times that the members gained or lost partitions."""
+    """Returns how often the members have gained or lost partitions."""
     return sum(e["event"] in ("assigned", "revoked", "lost") for m in members for e in m.events)
 
 

@@ -1,4 +1,4 @@
-"""The journal contains the cause of each rebalance of groups of real clients."""
+"""The journal has the cause of each rebalance of groups with real clients."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PARTITIONS = 6
 
 
 class SeeingBroker(Broker):
-    """A broker with an HTTP listener, which `groups why` needs."""
+    """A broker with an HTTP listener, which the command `groups why` needs."""
 
     def cli(self, *words: str, code: int = 0) -> str:
-        """Returns the output of a command at this broker."""
+        """Runs a command on this broker and returns its output."""
         done = subprocess.run(
             [sys.executable, "-m", "cli.main", *words, "--bootstrap", self.bootstrap],
             capture_output=True,
@@ -52,11 +52,8 @@ class SeeingBroker(Broker):
         return rebalance
 
     def expired(self, group: str, member: str) -> dict[str, Any]:
-        """Returns the rebalance that the expiry of a member's session caused.
-
-        It need not be the last rebalance: kafka-python rejoins after a join that ended between two
-        of its polls.
-        """
+        """Returns the rebalance that the session expiry of a member caused. This rebalance is not
+        always the last one."""
         rebalances: list[dict[str, Any]] = self.journal(group)["rebalances"]
         causes = [(each["cause"], each["member"]) for each in rebalances]
         return rebalances[causes.index(("session_expired", member))]
@@ -79,7 +76,7 @@ def seeing_alone(tmp_path: Path) -> Iterator[SeeingBroker]:
 
 
 def id_of(broker: SeeingBroker, group: str, member: Member) -> str:
-    """Returns the member id that belongs to a member's client id."""
+    """Returns the member id of a member, found by its client id."""
     ids = [
         each["member"]
         for rebalance in broker.journal(group)["rebalances"]

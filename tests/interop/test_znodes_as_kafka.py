@@ -1,8 +1,8 @@
-"""A cluster of Muster brokers creates the same ZooKeeper nodes as Apache Kafka after the same
-changes.
+"""After the same changes, a cluster of Muster has the same ZooKeeper nodes as a cluster of Apache
+Kafka.
 
 The nodes of Kafka 3.9.2 and 0.10.2.2 are recorded in tests/data/znodes. `make soak` repeats the
-changes on both; MUSTER_GOLDEN=write records the nodes again.
+changes on both versions. MUSTER_GOLDEN=write records the nodes again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def test_zookeeper_nodes_equal_those_of_kafka_3_9_2(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> None:
-    """Nodes have the newer versions of Kafka 3.9, and contain the same fields."""
+    """The nodes have the format versions of Kafka 3.9, and contain all fields of those of
+    0.10.2.2."""
     with running(tmp_path, dict.fromkeys(BROKERS, MUSTER), BESIDE_OLD_KAFKA) as cluster:
         found = play(cluster)
     for path, said in recorded("0.10.2.2").items():
@@ -53,7 +54,8 @@ def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> No
 
 
 def _without_more(found: Any, said: Any) -> Any:
-    """Returns the found node with only the fields of ``said``; version numbers may be higher."""
+    """Returns the node ``found`` with only the fields that ``said`` has. Accepts a higher version
+    in ``found``."""
     if not isinstance(said, dict) or not isinstance(found, dict):
         return found
     kept = {key: value for key, value in found.items() if key in said}
@@ -68,7 +70,10 @@ def _without_more(found: Any, said: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "version"), [(KAFKA, "3.9.2"), (OLD_KAFKA, "0.10.2.2")], ids=["3.9.2", "0.10.2.2"]
 )
-def test_recorded_nodes_equal_those_of_kafka(kind: str, version: str, tmp_path: Path) -> None:
+def test_recorded_zookeeper_nodes_equal_those_of_kafka(
+    kind: str, version: str, tmp_path: Path
+) -> None:
+    """Repeats the changes on Kafka and compares the nodes with the recorded nodes."""
     with running(tmp_path, dict.fromkeys(BROKERS, kind)) as cluster:
         found = play(cluster)
     if os.environ.get("MUSTER_GOLDEN") == "write":

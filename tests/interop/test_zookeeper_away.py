@@ -1,7 +1,7 @@
-"""ZooKeeper does not respond for longer than a session.
+"""ZooKeeper does not respond for longer than a session timeout.
 
-Leaders and coordinators continue, operations that need ZooKeeper fail with the reason, and a
-starting broker exits. All brokers recover afterwards.
+Leaders and coordinators continue to serve clients. Operations that need ZooKeeper fail with the
+reason, and a broker that starts exits. All brokers recover when ZooKeeper responds again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from tests.interop.zookeeper_cluster import MUSTER, ZooKeeperCluster, running
 pytestmark = pytest.mark.interop
 
 AWAY_S = 14.0
-"""The duration of the outage in seconds: more than twice the session of 6 s, the shortest that
-ZooKeeper grants."""
+"""The duration of the outage in seconds: more than twice the session timeout of 6 s."""
 STOPS_S = 60.0
-"""The time limit of a stop in seconds; three attempts of controller.socket.timeout.ms each would
+"""The time limit for a stop in seconds. Three attempts of controller.socket.timeout.ms each would
 take 90 s."""
 SETTINGS = {"zookeeper.connection.timeout.ms": "4000"}
 
@@ -62,7 +61,8 @@ def test_leaders_and_coordinators_serve_clients_when_zookeeper_is_down(tmp_path:
 def test_stop_logs_leaderless_partitions_when_zookeeper_is_down(
     tmp_path: Path,
 ) -> None:
-    """Each attempt of the controlled shutdown would wait for controller.socket.timeout.ms."""
+    """The broker must not wait for controller.socket.timeout.ms in each attempt of the controlled
+    shutdown."""
     alone = {
         "default.replication.factor": "1",
         "offsets.topic.replication.factor": "1",
@@ -82,7 +82,7 @@ def test_stop_logs_leaderless_partitions_when_zookeeper_is_down(
 
 
 def _refused(cluster: ZooKeeperCluster) -> str:
-    """Tries to create a topic and returns the reason why that fails."""
+    """Tries to create a topic. Returns the reason why the creation fails."""
     admin = cluster.admin()
     asked = NewTopic("meanwhile", 1, 3)
     futures = admin.create_topics([asked], operation_timeout=3, request_timeout=20)
@@ -92,8 +92,8 @@ def _refused(cluster: ZooKeeperCluster) -> str:
 
 
 def _ends_at_its_start(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Checks that a starting broker reports the reason after zookeeper.connection.timeout.ms and
-    exits."""
+    """Checks that a broker that starts reports the reason after zookeeper.connection.timeout.ms,
+    and exits."""
     cluster.add(broker, MUSTER)
     process = cluster.processes.pop(broker)
     code = process.wait(60)

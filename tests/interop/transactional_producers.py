@@ -1,4 +1,4 @@
-"""Transactional producers of each client, with one interface."""
+"""Transactional producers of each client, with the same interface."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ JAVA = ("kafka-clients-0.11.0.3", "kafka-clients-2.8.2", java.KAFKA_NEW)
 
 
 class ClientError(Exception):
-    """An error of a client."""
+    """An error that a client has raised or reported."""
 
 
 class Transactional(Protocol):
-    """A producer with a transactional id. Each call returns when it is complete, or raises
-    ClientError.
+    """The interface of a producer with a transactional id.
 
-    `init` initialises the id; `offset` commits a group's offset within the transaction.
+    Each method returns when the operation is complete, or raises ClientError. `init` initializes
+    the producer. `offset` commits an offset of a group in the transaction.
     """
 
     def init(self) -> None: ...
@@ -45,12 +45,13 @@ class Transactional(Protocol):
 
 
 Make = Callable[..., Transactional]
-"""A function that makes a producer for a transactional id, with an optional timeout in ms."""
+"""A function that creates a producer with a transactional id, and optionally a transaction timeout
+in ms."""
 
 
 @contextmanager
 def producers(client: str, bootstrap: str) -> Iterator[Make]:
-    """Yields a function that makes producers of `client`; closes all of them at the end."""
+    """Yields a function that creates producers of ``client``. Closes all producers at the end."""
     made: list[Transactional] = []
     with _source(client, bootstrap) as source:
 
@@ -80,7 +81,7 @@ def _source(client: str, bootstrap: str) -> Iterator[Make]:
 
 
 class JavaProgram:
-    """A process with Java producers of one version."""
+    """A process with Java producers of one Kafka version."""
 
     def __init__(self, version: str, bootstrap: str) -> None:
         self._process = subprocess.Popen(
@@ -99,19 +100,18 @@ class JavaProgram:
         self.kill()
 
     def kill(self) -> None:
-        """Kills the process (SIGKILL): its producers do not close."""
+        """Kills the process with SIGKILL, so that its producers are not closed."""
         self._process.kill()
         self._process.communicate()
 
     def producer(self, transactional_id: str, timeout_ms: int = 60_000) -> JavaProducer:
-        """Makes one more producer."""
         self._made += 1
         name = f"p{self._made}"
         self.ask(f"{name} new {transactional_id} {timeout_ms}")
         return JavaProducer(self, name)
 
     def ask(self, line: str) -> str:
-        """Sends a line to the process and returns its output line."""
+        """Sends a line to the process and returns the line with which it answers."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")
@@ -123,7 +123,7 @@ class JavaProgram:
 
 
 class JavaProducer:
-    """One producer of a JavaProgram."""
+    """One producer in a `JavaProgram`."""
 
     def __init__(self, program: JavaProgram, name: str) -> None:
         self._program = program
@@ -151,20 +151,19 @@ class JavaProducer:
         self._ask("abort")
 
     def close(self) -> None:
-        """Does nothing, because the producer ends with its process."""
+        """Does nothing. The producer ends with its process."""
 
     def state(self) -> tuple[int, int]:
-        """Returns producer id and epoch."""
         producer_id, epoch = self._ask("state").split()
         return int(producer_id), int(epoch)
 
     def resume(self, producer_id: int, epoch: int) -> None:
-        """Continues an open transaction of this producer id and epoch, without InitProducerId."""
+        """Continues an open transaction with this producer id and epoch, without InitProducerId."""
         self._ask("resume", producer_id, epoch)
 
 
 class Confluent:
-    """A producer of librdkafka."""
+    """A transactional producer of librdkafka."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         from confluent_kafka import Producer
@@ -227,11 +226,11 @@ class Confluent:
         self._call(self._producer.abort_transaction, WITHIN_S)
 
     def close(self) -> None:
-        """Does nothing, because the producer ends with its object."""
+        """Does nothing. The producer is closed when its object is deleted."""
 
 
 class KafkaPython:
-    """A producer of kafka-python."""
+    """A transactional producer of kafka-python."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         from kafka import KafkaProducer
@@ -280,7 +279,7 @@ class KafkaPython:
 
 
 class Aiokafka:
-    """A producer of aiokafka, with its own event loop."""
+    """A transactional producer of aiokafka with its own event loop."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         from aiokafka import AIOKafkaProducer

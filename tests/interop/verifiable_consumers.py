@@ -1,5 +1,5 @@
-"""Kafka's VerifiableConsumer as a member of a group, and groups as ConsumerGroupDescribe shows
-them."""
+"""Kafka's VerifiableConsumer as a member of a group, and groups in the form in which
+ConsumerGroupDescribe returns them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ QUICK = {
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.assignment.interval.ms": "0",
 }
-"""Settings of a broker whose consumer groups rebalance within a second."""
+"""Broker settings with which consumer groups rebalance within a second."""
 WITHIN_S = 60.0
 T = TypeVar("T", "Described", ClassicGroup)
 
 
 class VerifiableConsumer(Program):
-    """A process of VerifiableConsumer, which commits after each poll, and what it has reported."""
+    """A process of VerifiableConsumer, and what it has reported. It commits after each poll."""
 
     def __init__(self, name: str, command: list[str], watch: Watch) -> None:
         self.assigned: set[Key] = set()
         self.moves = 0
-        """The number of times that the member gained or lost partitions."""
+        """How often the member has gained or lost partitions."""
         self.seen: list[tuple[str, int, int]] = []
-        """Topic, partition and offset of each consumed record."""
+        """Topic, partition and offset of each record that the member has consumed."""
         self.committed: dict[Key, int] = {}
         super().__init__(name, command, watch)
 
@@ -61,7 +61,7 @@ class VerifiableConsumer(Program):
 
 
 class VerifiableGroup:
-    """The VerifiableConsumers of one group; the end of the `with` block kills them."""
+    """The VerifiableConsumers of one group. The end of the `with` block kills them."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, folder: Path) -> None:
         self.bootstrap = bootstrap
@@ -82,7 +82,7 @@ class VerifiableGroup:
     def start(
         self, name: str, *options: str, protocol: str = "consumer", **config: str
     ) -> VerifiableConsumer:
-        """Starts a member with ``name`` as its client id."""
+        """Starts a member. ``name`` is also its client id."""
         file = self._folder / f"{self.group}-{name}.properties"
         ours = {"client.id": name, "metadata.max.age.ms": "1000", **dotted(config)}
         file.write_text("".join(f"{key}={value}\n" for key, value in ours.items()))
@@ -100,13 +100,14 @@ class VerifiableGroup:
         return self.members[-1]
 
     def balanced(self, *sizes: int, within_s: float = WITHIN_S) -> Described:
-        """Waits until the group is Stable and its members own ``sizes`` partitions, fewest
-        first, by its own account and by their reports."""
+        """Waits until the group is Stable and the numbers of partitions of its members are
+        ``sizes``, in ascending order. ConsumerGroupDescribe and the reports of the members must
+        agree."""
 
         return self._settled(lambda: described(self.cluster, self.group), sizes, within_s)
 
     def classic_balanced(self, *sizes: int, within_s: float = WITHIN_S) -> ClassicGroup:
-        """Waits for the same as `balanced`, in a classic group."""
+        """Waits like `balanced`, but for a classic group, which DescribeGroups returns."""
         return self._settled(lambda: self.cluster.describe(self.group), sizes, within_s)
 
     def _settled(self, look: Callable[[], T], sizes: Sequence[int], within_s: float) -> T:
@@ -122,8 +123,8 @@ class VerifiableGroup:
             raise AssertionError(f"{error}\n{self.story()}") from None
 
     def until_read(self, ends: Mapping[Key, int], within_s: float = WITHIN_S) -> None:
-        """Waits until each record below the offsets ``ends`` was consumed, and its consumption
-        committed."""
+        """Waits until the members have consumed all records before the offsets ``ends`` and have
+        committed these offsets."""
         wanted = {(*key, offset) for key, end in ends.items() for offset in range(end)}
         self.watch.until(
             f"{self.group} consumes {len(wanted)} records",
@@ -138,21 +139,22 @@ class VerifiableGroup:
         )
 
     def seen(self) -> list[tuple[str, int, int]]:
-        """Returns the records that the members have consumed, with repetitions."""
+        """Returns the records that the members have consumed. Records that were consumed twice are
+        included twice."""
         return [record for member in self.members for record in list(member.seen)]
 
     def story(self) -> str:
-        """Returns the last lines of all members, for a failed test."""
+        """Returns the last output lines of all members, for the message of a failed test."""
         return "\n".join(member.story() for member in self.members)
 
 
 def dotted(config: Mapping[str, str]) -> dict[str, str]:
-    """Returns settings with dots in place of the underscores of Python's names."""
+    """Returns settings with dots instead of underscores in their names."""
     return {key.replace("_", "."): value for key, value in config.items()}
 
 
 class DescribedMember(NamedTuple):
-    """A member of a consumer group in the response to ConsumerGroupDescribe."""
+    """A member of a consumer group in a ConsumerGroupDescribe response."""
 
     client_id: str
     instance_id: str | None
@@ -167,7 +169,7 @@ class DescribedMember(NamedTuple):
 
 
 class Described(NamedTuple):
-    """The response to ConsumerGroupDescribe, with the members by member id."""
+    """A consumer group in a ConsumerGroupDescribe response. The members are by member id."""
 
     state: str
     epoch: int
@@ -176,16 +178,17 @@ class Described(NamedTuple):
     members: dict[str, DescribedMember]
 
     def sizes(self) -> list[int]:
-        """Returns the partition counts of the members, ascending."""
+        """Returns the numbers of partitions of the members, in ascending order."""
         return sorted(len(member.assigned) for member in self.members.values())
 
     def epochs(self) -> dict[str, int]:
-        """Returns the member epochs by client id."""
+        """Returns the member epoch of each member, by client id."""
         return {member.client_id: member.epoch for member in self.members.values()}
 
 
 def described(cluster: Cluster, group: str) -> Described:
-    """Returns the description of a consumer group; raises AssertionError if it has none."""
+    """Returns the ConsumerGroupDescribe response about a group. Raises AssertionError if it has an
+    error."""
     asked = {"group_ids": [group], "include_authorized_operations": False}
     [found] = cluster.call("ConsumerGroupDescribe", 1, **asked)["groups"]
     assert found["error_code"] == 0, found

@@ -20,7 +20,7 @@ WORDS = ("apple", "banana", "cherry", "date", "elder", "fig", "grape")
 
 
 class WordCount:
-    """The application: its topics, its instances, and the words that it must have counted."""
+    """The application: its topics, its instances, and the expected counts of words."""
 
     def __init__(self, broker: Broker, name: str, folder: Path) -> None:
         self.broker, self.name, self.folder = broker, name, folder
@@ -33,7 +33,6 @@ class WordCount:
         self._sent = 0
 
     def start(self, state: str, **given: str) -> Program:
-        """Starts an instance with the state folder ``state``."""
         file = self.folder / f"{state}.properties"
         properties = {
             "application.id": self.name,
@@ -52,14 +51,12 @@ class WordCount:
         return self.instances[state]
 
     def running(self, *states: str) -> None:
-        """Starts instances and waits until each has its tasks."""
         for state in states:
             self.start(state)
         for state in states:
             self.instances[state].until_says("STATE RUNNING")
 
     def send(self, lines: int) -> None:
-        """Produces lines of three words each."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap, "acks": "all"})
         for _ in range(lines):
             words = [WORDS[(self._sent * 3 + each) % len(WORDS)] for each in range(3)]
@@ -76,7 +73,6 @@ class WordCount:
         assert producer.flush(60) == 0
 
     def until_counted(self, within_s: float = 180.0) -> None:
-        """Waits until the newest committed count of each word is the expected one."""
         reader = Consumer(
             {
                 "bootstrap.servers": self.broker.bootstrap,
@@ -102,13 +98,11 @@ class WordCount:
             reader.close()
 
     def described(self) -> dict[str, object]:
-        """Returns the group as StreamsGroupDescribe describes it."""
         asked = {"group_ids": [self.name], "include_authorized_operations": False}
         [group] = self.cluster.call("StreamsGroupDescribe", 0, **asked)["groups"]
         return dict(group)
 
     def committed(self) -> dict[int, int]:
-        """Returns the committed offsets of the lines, by partition."""
         offsets = self.cluster.committed(self.name)
         return {
             partition: offset
@@ -117,6 +111,5 @@ class WordCount:
         }
 
     def kill(self) -> None:
-        """Kills all instances."""
         for instance in self.instances.values():
             instance.kill()

@@ -1,4 +1,4 @@
-"""Operations that are repeated in threads when a test causes failures."""
+"""Operations that threads repeat while a test causes failures."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 PACE_S = 0.02
-"""The pause between two operations in seconds, because brokers and tests share the machine."""
+"""The pause between two operations in seconds. Brokers and tests share the machine."""
 ENDS_WITHIN_S = 120.0
-"""The time in seconds for which `Work.end` waits for the last operation of each thread."""
+"""The time in seconds for which `Work.end` waits until each thread has completed its last
+operation."""
 ONE_IN_FLIGHT = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 1}
 """The settings of an idempotent librdkafka producer in tests in which leaders change.
 
-With more requests in flight, librdkafka treats OUT_OF_ORDER_SEQUENCE_NUMBER as lost records and
-continues with a new epoch. It then repeats records that the old leader has appended and whose
-response was lost: they are duplicated (librdkafka issue 4953; also seen with two Kafka brokers).
+With several requests in flight, librdkafka treats OUT_OF_ORDER_SEQUENCE_NUMBER as lost records and
+continues with a new epoch. It then sends records again that the old leader had already appended, so
+that they are duplicated (librdkafka issue 4953). This also happens with Kafka brokers.
 """
 
 
 class Work(ABC):
-    """Repeats an operation from `start` to `end`; `end` raises the exception of a failed
-    operation."""
+    """Repeats an operation from `start` until `end` is called. `end` raises the exception of a
+    failed operation."""
 
     name: str
-    """The name of the work in failure messages."""
+    """The name of the work in messages of failed tests."""
 
     def __init__(self) -> None:
         self._broken: list[Exception] = []
@@ -35,7 +36,6 @@ class Work(ABC):
         self._begin(self._piece)
 
     def _begin(self, piece: Callable[[], None]) -> None:
-        """Starts a thread that repeats ``piece``."""
         thread = threading.Thread(target=self._run, args=(piece,), daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -48,16 +48,15 @@ class Work(ABC):
             self._broken.append(error)
 
     @abstractmethod
-    def _piece(self) -> None:
-        """Executes one operation."""
+    def _piece(self) -> None: ...
 
     def raise_broken(self) -> None:
-        """Raises the exception that ended the work, if any."""
+        """Raises the exception that has ended the work, if there is one."""
         if self._broken:
             raise self._broken[0]
 
     def end(self) -> None:
-        """Waits until each thread has completed its operation, and raises the first exception."""
+        """Waits until each thread has completed its last operation. Raises the first exception."""
         self._over.set()
         for thread in self._threads:
             thread.join(ENDS_WITHIN_S)

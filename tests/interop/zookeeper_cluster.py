@@ -1,4 +1,4 @@
-"""Clusters on a real ZooKeeper, with brokers of Muster, of Apache Kafka, or of both."""
+"""Clusters on a real ZooKeeper with brokers of Muster, of Apache Kafka, or of both."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
     "delete.topic.enable": "true",
 }
-"""The settings of all brokers of a cluster; Kafka has the same names."""
+"""The settings of all brokers of a cluster. Muster and Kafka have the same names for them."""
 
 BESIDE_OLD_KAFKA = {
     "inter.broker.protocol.version": "0.10.2",
     "log.message.format.version": "0.10.2",
 }
-"""The settings of the other brokers in a cluster with a Kafka 0.10.2.2; these values are the
-defaults of 0.10.2.2."""
+"""Settings of the other brokers in a cluster that has a Kafka 0.10.2.2. They equal the defaults of
+0.10.2.2."""
 
 _JARS = {KAFKA: java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, OLD_KAFKA: java.KAFKA_OLD}
 
@@ -56,7 +56,8 @@ Partitions = dict[int, tuple[int, list[int]]]
 
 
 class ZooKeeperCluster:
-    """A cluster with its own chroot; its brokers 1 to n are each of one kind."""
+    """A cluster with its own ZooKeeper chroot. ``kinds`` gives for each broker id whether it is
+    Muster or a version of Kafka."""
 
     def __init__(
         self,
@@ -74,32 +75,32 @@ class ZooKeeperCluster:
         self.settings = {**SETTINGS, **beside, **(settings or {})}
         self.ports = {broker: free_port() for broker in kinds}
         self.http = {broker: f"127.0.0.1:{free_port()}" for broker in kinds}
-        """The HTTP address of each Muster."""
+        """The HTTP address of each Muster broker."""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.nodes = KazooClient(self.zookeeper, timeout=30)
-        """The ZooKeeper session of the test itself."""
+        """The test's own connection to ZooKeeper."""
         self.stale: set[int] = set()
-        """The Kafka brokers that were paused, and all brokers when ZooKeeper is unavailable.
+        """Brokers that may return old data until they notice that their ZooKeeper session has
+        expired.
 
-        Such a broker responds from old state until it learns that its session expired; a paused
-        Muster does not.
+        These are Kafka brokers that were paused, and all brokers while ZooKeeper does not respond.
+        A paused Muster does not return old data.
         """
 
     @property
     def is_old(self) -> bool:
-        """Returns True if the brokers use the protocol of Kafka 0.10.2, without producer ids and
-        static members."""
+        """Returns True if the brokers use the inter-broker protocol of Kafka 0.10.2, which has no
+        producer ids and no static members."""
         return self.settings.get("inter.broker.protocol.version") == "0.10.2"
 
     @property
     def bootstrap(self) -> str:
-        """Returns the addresses of all brokers."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     # -- brokers
 
     def start(self, broker: int) -> None:
-        """Starts a broker without waiting; `until_whole` waits until it is in sync."""
+        """Starts a broker without waiting until its replicas are in sync."""
         command = self._muster(broker) if self.kinds[broker] == MUSTER else self._kafka(broker)
         with self.log(broker).open("ab") as log:
             self.processes[broker] = subprocess.Popen(
@@ -112,7 +113,6 @@ class ZooKeeperCluster:
         self.start(broker)
 
     def remove(self, broker: int) -> None:
-        """Stops a broker and removes it from the cluster."""
         self.stop(broker)
         del self.kinds[broker], self.ports[broker], self.http[broker]
 
@@ -122,24 +122,22 @@ class ZooKeeperCluster:
         process.wait()
 
     def stop(self, broker: int, within_s: float = 60.0) -> None:
-        """Stops a broker cleanly."""
         process = self.processes.pop(broker)
         process.terminate()
         process.wait(within_s)
 
     def pause(self, broker: int) -> None:
-        """Suspends a broker's process until `resume`."""
+        """Suspends the process of a broker until `resume` is called."""
         if self.kinds[broker] != MUSTER:
             self.stale.add(broker)
         self.processes[broker].send_signal(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
-        """Resumes a suspended broker."""
         self.processes[broker].send_signal(signal.SIGCONT)
 
     @contextmanager
     def without_zookeeper(self) -> Iterator[None]:
-        """Suspends ZooKeeper for the block: ZooKeeper accepts connections and does not respond."""
+        """Suspends ZooKeeper during the block. It then accepts connections but does not respond."""
         assert self._zookeeper_process is not None
         self.stale |= set(self.kinds)
         self._zookeeper_process.send_signal(signal.SIGSTOP)
@@ -149,11 +147,9 @@ class ZooKeeperCluster:
             self._zookeeper_process.send_signal(signal.SIGCONT)
 
     def log(self, broker: int) -> Path:
-        """Returns the file with the output of a broker."""
         return self.folder / f"broker-{broker}.log"
 
     def directory(self, broker: int) -> Path:
-        """Returns a broker's data folder."""
         return self.folder / f"data-{broker}"
 
     def _muster(self, broker: int) -> list[str]:
@@ -188,36 +184,30 @@ class ZooKeeperCluster:
     # -- the content of ZooKeeper
 
     def node(self, path: str) -> Any:
-        """Returns the JSON of a node; None if the node does not exist."""
         try:
             return json.loads(self.nodes.get(path)[0])
         except NoNodeError:
             return None
 
     def registered(self) -> set[int]:
-        """Returns the ids of the brokers that have a ZooKeeper session."""
         return {int(each) for each in self.nodes.get_children("/brokers/ids")}
 
     def controller(self) -> int:
-        """Returns the controller's id, or -1."""
         found = self.node("/controller")
         return -1 if found is None else int(found["brokerid"])
 
     def assignment(self, topic: str) -> dict[int, list[int]]:
-        """Returns the replicas of each partition."""
         node = self.node(f"/brokers/topics/{topic}")
         return {int(index): replicas for index, replicas in node["partitions"].items()}
 
     def state(self, topic: str, partition: int) -> Any:
-        """Returns the leader, the in-sync replicas and the epochs of a partition."""
         return self.node(f"/brokers/topics/{topic}/partitions/{partition}/state")
 
     def until_gone(self, broker: int, within_s: float = 60.0) -> None:
-        """Waits until a broker's session has expired."""
         waiting.until(f"broker {broker} is gone", lambda: broker not in self.registered(), within_s)
 
     def until_settled(self, within_s: float = 120.0) -> None:
-        """Waits until all brokers are registered, and each partition has a leader and all replicas
+        """Waits until all brokers are registered, each partition has a leader, and all replicas are
         in sync."""
 
         def settled() -> bool:
@@ -237,16 +227,14 @@ class ZooKeeperCluster:
     # -- requests to the brokers
 
     def connect(self, broker: int) -> RawConnection:
-        """Returns a connection to a broker."""
         return RawConnection(self.ports[broker])
 
     def admin(self) -> AdminClient:
-        """Returns an admin client."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def until_brokers(self, brokers: set[int], within_s: float = 180.0) -> int:
-        """Waits until the cluster has these brokers and a controller; returns the controller's
-        id."""
+        """Waits until Metadata returns exactly these brokers and a controller. Returns the id of
+        the controller."""
         admin = self.admin()
 
         def controller() -> int:
@@ -258,7 +246,7 @@ class ZooKeeperCluster:
         return waiting.until(f"the cluster has the brokers {brokers}", controller, within_s)
 
     def create(self, topic: str, partitions: int, factor: int, **config: str) -> None:
-        """Creates a topic and waits until each broker knows it; the controller may change during
+        """Creates a topic and waits until each broker knows it. The controller may change during
         the call."""
         admin = self.admin()
         asked = NewTopic(topic, partitions, factor, config=dict(config))
@@ -280,18 +268,18 @@ class ZooKeeperCluster:
         self.until_whole(topic, factor)
 
     def _known_to(self, broker: int, topic: str) -> int:
-        """Returns the number of partitions of a topic that a broker knows."""
+        """Returns the number of partitions of a topic in the Metadata response of a broker."""
         with self.connect(broker) as connection:
             known = connection.call("Metadata", 1, topics=None)["topics"]
         return sum(len(each["partitions"]) for each in known if each["name"] == topic)
 
     def partitions(self, topic: str) -> Partitions:
-        """Returns leaders and in-sync replicas of a topic."""
         known = self.admin().list_topics(topic, timeout=10).topics[topic]
         return {index: (each.leader, list(each.isrs)) for index, each in known.partitions.items()}
 
     def until_whole(self, topic: str, factor: int, within_s: float = 90.0) -> Partitions:
-        """Waits until each partition has a leader and all replicas are in sync."""
+        """Waits until each partition has a leader and ``factor`` in-sync replicas. Returns the
+        partitions."""
 
         def whole() -> Partitions:
             found = self.partitions(topic)
@@ -303,7 +291,8 @@ class ZooKeeperCluster:
         return waiting.until(f"{topic} is whole", whole, within_s)
 
     def until_led(self, topic: str, without: int, within_s: float = 60.0) -> Partitions:
-        """Waits until the broker ``without`` leads no partition of the topic."""
+        """Waits until broker ``without`` leads no partition of the topic. Returns the
+        partitions."""
 
         def led() -> Partitions:
             found = self.partitions(topic)
@@ -314,7 +303,7 @@ class ZooKeeperCluster:
         return waiting.until(f"{topic} is led by others than {without}", led, within_s)
 
     def logs(self, topic: str, partition: int) -> dict[int, bytes]:
-        """Returns the bytes of a partition's batches, by broker."""
+        """Returns for each broker the bytes of all segments of a partition."""
         found = {}
         for broker in self.kinds:
             files = sorted((self.directory(broker) / f"{topic}-{partition}").glob("*.log"))
@@ -323,7 +312,7 @@ class ZooKeeperCluster:
         return found
 
     def told(self) -> str:
-        """Returns the last lines of the brokers' outputs, for the message of a failing test."""
+        """Returns the last output lines of all brokers, for the message of a failed test."""
         return "\n".join(
             f"--- broker {broker}\n{self.log(broker).read_text(errors='replace')[-3000:]}"
             for broker in self.kinds
@@ -337,8 +326,8 @@ def running(
     kinds: Mapping[int, str],
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[ZooKeeperCluster]:
-    """Yields a cluster whose brokers have all started, the first broker as controller; stops the
-    cluster at the end."""
+    """Starts a cluster and yields it when all brokers run. The first broker is the controller.
+    Stops the cluster at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper_process(folder / "zookeeper") as (address, process):
         cluster = ZooKeeperCluster(folder, address, kinds, settings, process)

@@ -1,7 +1,7 @@
 """The three brokers of a differential run: Muster and two versions of Apache Kafka.
 
-Kafka 3.9.2 is the last version with the old group coordinator; in ZooKeeper mode it is the last
-version that serves all versions of all APIs.
+Kafka 3.9.2 is the last version with the old group coordinator. In ZooKeeper mode, it is also the
+last version that serves all versions of all APIs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ COMMON = {
     "offsets.topic.num.partitions": "4",
 }
 _ONE_BY_ONE = {"num.io.threads": "1", "num.network.threads": "1"}
-"""Settings that make Kafka handle requests of several connections in the order of arrival."""
+"""Settings with which Kafka handles the requests of several connections in the order of their
+arrival."""
 _COORDINATOR = {
     NEW: {"group.coordinator.append.linger.ms": "0"},
     OLD: {
@@ -35,7 +36,7 @@ _COORDINATOR = {
 
 
 class ZooKeeperKafka(KafkaBroker):
-    """Kafka 3.9.2 in ZooKeeper mode, with its own ZooKeeper."""
+    """Kafka 3.9.2 in ZooKeeper mode, with a ZooKeeper of its own."""
 
     def __init__(self, data: Path, settings: Mapping[str, str]) -> None:
         super().__init__(data, settings, OLD)
@@ -67,7 +68,7 @@ class ZooKeeperKafka(KafkaBroker):
         )
 
     def kill(self) -> None:
-        """Kills Kafka and its ZooKeeper. Their data is not used again."""
+        """Kills Kafka and its ZooKeeper. The data is not used again."""
         super().kill()
         if self.zookeeper:
             self.zookeeper.kill()
@@ -79,7 +80,7 @@ class ZooKeeperKafka(KafkaBroker):
 def three_brokers(
     folder: Path, settings: Mapping[str, str], *, zookeeper: bool = False
 ) -> Iterator[dict[str, Broker]]:
-    """Yields Muster and the two Kafka brokers, and kills them at the end."""
+    """Yields Muster and the two Kafka brokers. Kills them at the end."""
     shared = {**COMMON, **settings}
     brokers: dict[str, Broker] = {}
     tested = make_broker(folder / "tested" / "data", shared)
@@ -104,5 +105,5 @@ def three_brokers(
 
 
 def targets(brokers: Mapping[str, Broker]) -> list[Target]:
-    """Returns the brokers as targets of a differential run."""
+    """Returns the brokers as `Target` objects of a differential run."""
     return [Target(name, broker.port) for name, broker in brokers.items()]

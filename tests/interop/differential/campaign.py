@@ -1,4 +1,4 @@
-"""Runs many traces on the same brokers, and shrinks failing traces."""
+"""Runs many traces on the same brokers, and shortens the traces that fail."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from tests.interop.differential.trace import TOPICS, Trace
 from tests.interop.differential.wire import Target
 
 TOGETHER = 6
-"""The number of concurrent traces. Each trace has its own group."""
+"""The number of traces that run concurrently. Each trace has its own group."""
 SHRINK_FOR_S = 30.0
 
 
 @dataclass
 class Campaign:
-    """Runs traces with consecutive seeds from `first_seed`, until `steps` responses are
-    compared."""
+    """Runs traces with consecutive seeds from ``first_seed`` on, until ``steps`` responses have
+    been compared."""
 
     targets: list[Target]
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     stop_after: int = 3
-    """The number of failing traces after which no further trace starts."""
+    """After this number of failing traces, no further trace starts."""
     coverage: Coverage = field(default_factory=Coverage)
     legal: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Runs the traces; stores the shrunk failing traces in `failed`."""
+        """Runs the traces. Stores the failing traces, shortened, in ``failed``."""
         for target in self.targets:
             await target.prepare(TOPICS)
         seeds = iter(range(self.first_seed, self.first_seed + self.seeds))
@@ -58,8 +58,8 @@ class Campaign:
         return await Run(trace, self.targets, group, coverage, legal).run()
 
     async def _shrunk(self, failed: Outcome) -> Outcome:
-        """Returns the same failure with fewer steps: first without the unsent steps, then without
-        chunks of steps."""
+        """Returns a failing trace with fewer steps. Removes chunks of steps while the trace still
+        fails."""
         ends = time.monotonic() + SHRINK_FOR_S
         best = failed
         size = max(1, len(best.done) // 2)
@@ -85,7 +85,6 @@ class Campaign:
         return "\n".join(lines)
 
     def report(self) -> str:
-        """Returns coverage and excused differences as text."""
         lines = [self.coverage.summary(), "", "where the two Kafkas differ, or a reason is known:"]
         lines += [f"  {count:5} {what}" for what, count in self.legal.most_common(40)]
         lines += ["", f"how traces ended: {dict(self.ends)}"]

@@ -1,8 +1,8 @@
-"""Clients of timed scenarios: each broker gets the same requests, and responses and delays are
-recorded as facts.
+"""Clients of timed scenarios. Each broker gets the same requests, and the scenario records
+responses and delays as facts.
 
-A delay is recorded as within bounds if it is at least the timeout and at most LATE_S longer.
-Repeated requests are sent every POLL_S.
+A delay counts as correct if it is at least the timeout and at most LATE_S longer. Repeated requests
+are sent every POLL_S.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 
 POLL_S = 0.1
 EARLY_S = 0.1
-"""The tolerance in seconds for clocks that count whole ticks."""
+"""The tolerance in seconds by which a delay may be too short, because some clocks count whole
+ticks."""
 LATE_S = 5.0
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE = 0, 22, 25, 27
 LOADING = frozenset({14, 15, 16})
 
 
 class Since:
-    """The time from which delays are measured."""
+    """The time from which a scenario measures delays."""
 
     def __init__(self) -> None:
         self._began = asyncio.get_running_loop().time()
 
     def took(self, at_least_s: float) -> str:
-        """Returns the fact that the elapsed time is at least ``at_least_s`` and at most LATE_S
+        """Returns a fact: whether the elapsed time is at least ``at_least_s`` and at most LATE_S
         longer."""
         past_s = asyncio.get_running_loop().time() - self._began
         if past_s < at_least_s - EARLY_S:
@@ -40,7 +41,7 @@ class Since:
 
 
 class Client:
-    """One member of a group on one broker."""
+    """A client on one broker, which is a member of a group."""
 
     def __init__(self, group: ScenarioGroup, name: str, instance_id: str | None) -> None:
         self.group = group
@@ -53,8 +54,7 @@ class Client:
         self._wires: list[Wire] = []
 
     async def ask(self, api: str, version: int, **value: Any) -> asyncio.Future[dict[str, Any]]:
-        """Sends a request on an unused connection of this client; returns the future of its
-        response."""
+        """Sends a request on a free connection of this client. Returns a future of the response."""
         wire = next((w for w in self._wires if w.free), None)
         if wire is None:
             wire = await self.group.target.open(self.name)
@@ -65,7 +65,7 @@ class Client:
     async def join_request(
         self, session_ms: int, rebalance_ms: int, version: int = 5, member_id: str | None = None
     ) -> asyncio.Future[dict[str, Any]]:
-        """Sends JoinGroup; an empty member id means a new or restarted client."""
+        """Sends JoinGroup. An empty member id means a new or restarted client."""
         value: dict[str, Any] = {
             "session_timeout_ms": session_ms,
             "member_id": self.member_id if member_id is None else member_id,
@@ -79,7 +79,8 @@ class Client:
         return await self.ask("JoinGroup", version, **value)
 
     async def joined(self, answer: Awaitable[dict[str, Any]]) -> int:
-        """Waits for a JoinGroup response, updates this client, and returns the error."""
+        """Waits for a JoinGroup response, stores its member id and generation, and returns the
+        error code."""
         found = await asyncio.wait_for(answer, ANSWERED_WITHIN_S)
         code: int = found["error_code"]
         if found["member_id"]:
@@ -94,16 +95,15 @@ class Client:
         return code
 
     async def join(self, session_ms: int, rebalance_ms: int) -> Awaitable[dict[str, Any]]:
-        """Joins with one request: a dynamic member uses version 3, which does not require a member
-        id first.
+        """Joins with one request. A dynamic member uses version 3, which needs no member id.
 
-        Later versions require two requests, and 3.9.2 may delete the empty group between them.
+        Later versions need two requests, between which Kafka 3.9.2 may delete the empty group.
         """
         version = 3 if self.instance_id is None else 5
         return await self.join_request(session_ms, rebalance_ms, version)
 
     async def sync(self) -> asyncio.Future[dict[str, Any]]:
-        """Sends SyncGroup; the leader assigns "for NAME" to each member."""
+        """Sends SyncGroup. The leader assigns the bytes "for NAME" to each member."""
         names = self.group.names
         given = [
             {"member_id": id_, "assignment": f"for {names.get(id_, '?')}".encode()}
@@ -119,7 +119,6 @@ class Client:
         )
 
     async def heartbeat(self, member_id: str | None = None) -> int:
-        """Sends a Heartbeat and returns its error."""
         answer = await self.ask(
             "Heartbeat",
             3,
@@ -131,7 +130,6 @@ class Client:
         return code
 
     async def commit(self) -> int:
-        """Commits an offset as a member and returns the error."""
         entry = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
         answer = await self.ask(
             "OffsetCommit",
@@ -145,7 +143,8 @@ class Client:
         return code
 
     async def beats_until(self, code: int, within_s: float = ANSWERED_WITHIN_S) -> str:
-        """Sends Heartbeats until the error is `code`; earlier Heartbeats must have error 0."""
+        """Sends Heartbeats until the error code is ``code``. All earlier Heartbeats must have
+        succeeded."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
 
     def close(self) -> None:
@@ -154,24 +153,22 @@ class Client:
 
 
 class ScenarioGroup:
-    """One group on one broker, and the recorded facts."""
+    """One group on one broker, and the facts that a scenario has recorded."""
 
     def __init__(self, target: Target, group_id: str) -> None:
         self.target = target
         self.group_id = group_id
         self.names: dict[str, str] = {}
         self.member_ids: list[str] = []
-        """The member ids of the last generation, from the leader's JoinGroup response."""
+        """The member ids in the last JoinGroup response of the leader."""
         self.facts: list[str] = []
         self.clients: list[Client] = []
 
     def client(self, name: str, instance_id: str | None = None) -> Client:
-        """Returns a new client whose client id is `name`."""
         self.clients.append(Client(self, name, instance_id))
         return self.clients[-1]
 
     def saw(self, *parts: object) -> None:
-        """Records a fact."""
         self.facts.append(" ".join(str(part) for part in parts))
 
     async def until(
@@ -181,8 +178,8 @@ class ScenarioGroup:
         within_s: float = ANSWERED_WITHIN_S,
         before: set[int] | None = None,
     ) -> str:
-        """Repeats a request until its error is `code`; returns a fact with that error, or with the
-        unexpected error."""
+        """Repeats a request until its error code is ``code``. Returns a fact with this code, or
+        with the first unexpected code."""
         async with asyncio.timeout(within_s):
             while True:
                 answer = await ask()
@@ -193,10 +190,10 @@ class ScenarioGroup:
                 await asyncio.sleep(POLL_S)
 
     async def form(self, *clients: Client, session_ms: int, rebalance_ms: int) -> None:
-        """Makes clients join one generation and sync; the first client leads.
+        """Lets clients join one generation and sync. The first client becomes the leader.
 
-        Requests of two connections may overtake each other, so the other clients join when the
-        first client is a member.
+        The other clients join only after the first client is a member, because requests of
+        different connections can overtake each other.
         """
         first, *others = clients
         parked = [await first.join(session_ms, rebalance_ms)]
@@ -209,12 +206,11 @@ class ScenarioGroup:
         await self.synchronise(*clients)
 
     async def size(self, client: Client) -> int:
-        """Returns the number of members that the broker reports."""
+        """Returns the number of members that DescribeGroups returns."""
         answer = await client.ask("DescribeGroups", 3, groups=[self.group_id])
         return len((await answer)["groups"][0]["members"])
 
     async def synchronise(self, *clients: Client) -> None:
-        """Sends SyncGroup for all clients and waits for their assignments."""
         for answer in [await each.sync() for each in clients]:
             assert (await asyncio.wait_for(answer, ANSWERED_WITHIN_S))["error_code"] == NONE
 

@@ -1,8 +1,9 @@
-"""The coverage of a differential run: counts by API, version, group state and error.
+"""The coverage of a differential run: numbers of compared responses by API, version, group state
+and error code.
 
-ROWS and COLUMNS are the rows and columns of the coordinator's table of responses by request and
-state. States that no client can cause (a dead group, a loading group, a group of another broker)
-and transactional commits are omitted.
+ROWS and COLUMNS are those of the coordinator's table of responses. States that no client can cause
+are omitted: a dead group, a loading group, and a group of another broker. Transactional commits are
+omitted too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ENOUGH = 20
 """The number of comparisons that a run must reach for each version of each API."""
 
 COLUMNS = ("Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
-"""The states that DescribeGroups reports; "Dead" means that the group does not exist."""
+"""The states that DescribeGroups returns. "Dead" means that the group does not exist."""
 
 ROWS = (
     "JoinGroup, id given",
@@ -35,7 +36,7 @@ ROWS = (
 
 
 def row_of(step: Step, sent: dict[str, Any]) -> str:
-    """Returns the row of a request in the table."""
+    """Returns the row of the coordinator's table to which a request belongs."""
     if step.api == "JoinGroup":
         return "JoinGroup, id given" if sent["member_id"] else "JoinGroup, new"
     if step.api == "OffsetCommit":
@@ -45,7 +46,7 @@ def row_of(step: Step, sent: dict[str, Any]) -> str:
 
 
 class Coverage:
-    """The numbers of compared responses."""
+    """Numbers of compared responses."""
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, int, str, int]] = Counter()
@@ -56,7 +57,7 @@ class Coverage:
         self.skipped = 0
 
     def add(self, step: Step, sent: dict[str, Any], state: str, codes: list[int]) -> None:
-        """Counts one compared response; `state` is the group's state before the request."""
+        """Counts one compared response. ``state`` is the state of the group before the request."""
         for code in codes:
             self.answers[step.api, step.version, state, code] += 1
         self.versions[step.api, step.version] += 1
@@ -66,11 +67,10 @@ class Coverage:
 
     @property
     def steps(self) -> int:
-        """Returns the number of compared responses."""
         return sum(self.versions.values())
 
     def missing(self) -> list[str]:
-        """Returns the versions with too few comparisons and the table cells without a
+        """Returns the API versions with too few comparisons, and the table cells without a
         comparison."""
         found = [
             f"{api} v{version} was compared {self.versions[api, version]} times, not {ENOUGH}"
@@ -86,7 +86,6 @@ class Coverage:
         ]
 
     def summary(self) -> str:
-        """Returns the counts of cells and versions as text."""
         lines = [
             f"{self.steps} answers compared in {self.traces} traces, {self.parked} of them after "
             f"being parked; {self.skipped} steps left out by their guards",
@@ -103,7 +102,6 @@ class Coverage:
         return "\n".join(lines)
 
     def detail(self) -> str:
-        """Returns the counts of responses by version, state and error."""
         lines = ["by version, state and error (0 is none):"]
         for api in NOISE:
             for version in versions(api):

@@ -1,7 +1,8 @@
-"""Seeded traces: goals that lead a group through its states, with random requests in between.
+"""Creates traces from seeds. A trace leads a group through its states, with random requests in
+between.
 
-`trace_of(seed)` depends only on its seed. The generator guesses the membership of the group; a step
-is skipped at run time when its condition (`Step.when`) shows that the guess is wrong.
+`trace_of(seed)` depends only on the seed. The generator guesses who is a member of the group. A
+step is skipped when it runs if its condition (`Step.when`) shows that the guess is wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ LONGEST_STEPS = 60
 
 
 class _Script(Noise):
-    """Makes the random choices of one seed."""
+    """Makes the random choices for one seed."""
 
     def run(self) -> Trace:
         goals: dict[Callable[[], None], int] = {
@@ -69,7 +70,7 @@ class _Script(Noise):
         self.gather()
 
     def gather(self) -> None:
-        """Makes the members join again; then they sync, or the goal ends before the sync."""
+        """Lets all members join again and then sync. Sometimes ends before the members sync."""
         everyone = self.rng.sample(self.inside, len(self.inside))
         for actor in everyone:
             self.join(actor, "preparing")
@@ -107,8 +108,8 @@ class _Script(Noise):
         self.gather()
 
     def rejoin(self) -> None:
-        """Makes a member rejoin with its last metadata, which causes no rebalance, or with changed
-        metadata."""
+        """Lets a member rejoin, either with unchanged metadata, which causes no rebalance, or with
+        changed metadata."""
         actor = self.anyone()
         if self.maybe(0.5):
             self.lists[actor] = self._protocols()
@@ -170,7 +171,7 @@ class _Script(Noise):
         self.noise_DeleteGroups()
 
     def janitor(self) -> None:
-        """Sends one LeaveGroup for the stale member ids that clients have replaced."""
+        """Sends one LeaveGroup for all member ids that clients no longer use."""
         gone = [[actor.index, "all stale", "none"] for actor in self.actors]
         self.add(0, "LeaveGroup", self.version("LeaveGroup", 3), members=gone, reason="tidy")
 

@@ -1,8 +1,8 @@
-"""The state of a trace's clients on one broker, and the requests of their steps to this broker.
+"""The knowledge of a trace's clients on one broker, and the requests of their steps to this broker.
 
-The state is computed from responses, without sockets or clock. Generated member ids get names by
-their receiver ("c0#1" is the first id of client 0), so that the responses of two brokers can be
-compared.
+The knowledge is computed from responses, without sockets or clock. Generated member ids get names
+after the client that received them: "c0#1" is the first id of client 0. With these names, the
+responses of two brokers can be compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MADE_UP = re.compile(r"^(.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 
 @dataclass
 class Known:
-    """The state of one client."""
+    """The knowledge of one client."""
 
     member_id: str = ""
     generation: int = -1
@@ -38,7 +38,8 @@ class Known:
 
 
 class Knowledge:
-    """The state of all clients of one trace on one broker; `group` is the id of the main group."""
+    """The knowledge of all clients of one trace on one broker. ``group`` is the id of the main
+    group."""
 
     def __init__(self, trace: Trace, group: str, topic_ids: dict[str, bytes]) -> None:
         self.actors = trace.actors
@@ -46,28 +47,30 @@ class Knowledge:
         self.known = [Known() for _ in trace.actors]
         self.names: dict[str, str] = {"": "", STRANGER: "stranger"}
         self.protocols_of: dict[str, list[str]] = {}
-        """The protocols in each member's last JoinGroup, in order of preference, by member name."""
+        """The protocols in the last JoinGroup of each member, in order of preference. The key is
+        the name of the member."""
         self.instance_of: dict[str, str | None] = {}
-        """The instance id of each member's last JoinGroup, by member name."""
+        """The instance id in the last JoinGroup of each member. The key is the name of the member.
+        """
         self.topics_of: dict[str, set[str]] = {}
-        """The topics of the last JoinGroup of each instance id, for any protocol."""
+        """The topics in the last JoinGroup of each instance id, over all its protocols."""
         self.came_with_other_topics = False
-        """True if the last answered JoinGroup had other topics than the previous JoinGroup with its
-        instance id."""
+        """True if the last answered JoinGroup subscribes to other topics than the previous
+        JoinGroup with the same instance id."""
         self.leader = ""
-        """The name of the last leader in a response."""
+        """The name of the leader in the last JoinGroup response."""
         self.leader_gone = False
-        """True if the previous leader is not a member of its generation."""
+        """True if the previous leader is not a member of the current generation."""
         self.members: list[str] = []
-        """The member names of the last generation, from its leader's response."""
+        """The names of the members in the last JoinGroup response of a leader."""
         self._topic_ids = {**topic_ids, "nope": NO_SUCH_TOPIC_ID}
         self.topic_names = {id_: name for name, id_ in self._topic_ids.items()}
 
     # ------------------------------------------------------------------------------ requests
 
     def group_id(self, word: str) -> str:
-        """Returns the group id for the word "main", "ghost" (a group that never existed) or
-        "empty"."""
+        """Returns the group id for a word: "main", "empty", or "ghost", which is a group that never
+        existed."""
         return {"main": self.group, "ghost": f"{self.group}-ghost", "empty": ""}[word]
 
     def _member(self, actor: Actor, word: str) -> str:
@@ -88,8 +91,7 @@ class Knowledge:
         return {"own": own, "next": max(own, 0) + 1, "previous": max(own - 1, 0), "none": -1}[word]
 
     def request(self, step: Step, version: int) -> dict[str, Any]:
-        """Returns the request of a step on this broker, as a value for the codec of that
-        version."""
+        """Returns the request of a step to this broker, as a value for the codec of ``version``."""
         actor = self.actors[step.actor]
         says = step.says
         made: dict[str, Any] = getattr(self, "_make_" + step.api)(actor, says, version, step)
@@ -258,8 +260,8 @@ class Knowledge:
     # ------------------------------------------------------------------------------- answers
 
     def name(self, member_id: str) -> str:
-        """Returns the name of a member id: based on the client that received the id, else on the
-        client for which it was generated."""
+        """Returns the name of a member id. If no client received the id, the name comes from the
+        client id that the member id contains."""
         found = self.names.get(member_id)
         if found is not None:
             return found
@@ -267,7 +269,8 @@ class Knowledge:
         return f"{made_up[1]}#?" if made_up else member_id
 
     def learn(self, step: Step, sent: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Updates the state from the response to a step; `sent` is the request of the step."""
+        """Updates the knowledge from the response to a step. ``sent`` is the request of the
+        step."""
         known = self.known[step.actor]
         if step.api == "JoinGroup":
             self._learn_join(known, step, sent, answer)
@@ -304,13 +307,13 @@ class Knowledge:
             known.protocol_type = answer["protocol_type"]
 
     def has_other_topics(self, step: Step, sent: dict[str, Any]) -> bool:
-        """Returns True if a JoinGroup has other topics than the last JoinGroup with its instance
-        id."""
+        """Returns True if a JoinGroup subscribes to other topics than the previous JoinGroup with
+        the same instance id."""
         before = self.topics_of.get(sent.get("group_instance_id") or "")
         return before is not None and before != _topics(step)
 
     def learn_generation(self, joins: list[dict[str, Any]]) -> None:
-        """Updates the leader from the successful JoinGroup responses of one step."""
+        """Updates leader and members from the successful JoinGroup responses of one step."""
         for answer in joins:
             if answer["members"]:
                 self.members = [self.name(member["member_id"]) for member in answer["members"]]
@@ -320,14 +323,14 @@ class Knowledge:
             self.leader = leader
 
     def _same_member(self, name: str, other: str) -> bool:
-        """Returns True if two names are one member: a static member is the same member under each
-        of its ids."""
+        """Returns True if two names stand for the same member. A static member can have several
+        member ids."""
         instance = self.instance_of.get(name)
         return name == other or (instance is not None and instance == self.instance_of.get(other))
 
     def offers(self) -> list[list[str]]:
         """Returns the protocols of each member of the last generation, in the order of the
-        generation's members."""
+        members."""
         return [self.protocols_of[name] for name in self.members if name in self.protocols_of]
 
     def _learn_leave(self, answer: dict[str, Any], sent: dict[str, Any]) -> None:

@@ -1,7 +1,5 @@
-"""Random single requests, which are valid or invalid in any state of the group.
-
-`generator.py` adds these requests to the goals that lead a group through its states.
-"""
+"""Random single requests, valid or invalid, in any state of the group. `generator.py` adds them
+between the requests that change the state."""
 
 from __future__ import annotations
 
@@ -44,17 +42,17 @@ STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"
 
 
 _FIRST_OF_4_4 = {"DeleteGroups": 3}
-"""The first version that Kafka 4.4 serves and Kafka 4.3 does not, by API."""
+"""By API, the first version that Kafka 4.4 serves but Kafka 4.3 does not."""
 
 
 def versions(api: str) -> list[int]:
-    """Returns the versions that traces use, oldest first."""
+    """Returns the versions of an API that traces use, in ascending order."""
     first = _FIRST_OF_4_4.get(api) if KAFKA_NEW == "kafka-4.3.1" else None
     return [each for each in BY_NAME[api].versions if first is None or each < first]
 
 
 class Noise:
-    """The steps of one seed, and methods that add single steps."""
+    """The steps for one seed, and methods that add one step."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -81,8 +79,8 @@ class Noise:
         return self.rng.random() < probability
 
     def version(self, api: str, least: int = 0, most: int = 99) -> int:
-        """Returns the version that this trace has used least; the seed decides when several are
-        equal."""
+        """Returns the version of an API that this trace has used least. If several versions were
+        used equally often, the seed decides."""
         known = [v for v in versions(api) if least <= v <= most]
         turned = self.seed % len(known)
         chosen = min(known[turned:] + known[:turned], key=lambda v: self.used[api, v])
@@ -184,8 +182,7 @@ class Noise:
         )
 
     def noise_LeaveGroup(self, actor: int | None = None, member: str | None = None) -> None:
-        """Adds LeaveGroup requests that mostly fail, because the goals contain the successful
-        ones."""
+        """Adds a LeaveGroup that mostly fails. The generator adds the successful ones."""
         actor = self.anyone() if actor is None else actor
         member = member or self.rng.choice(("stranger", "stale", "none", "self"))
         instance = self.rng.choice(("stranger", "none")) if member == "self" else self._instance()
@@ -224,8 +221,8 @@ class Noise:
         )
 
     def _positions(self) -> list[Any]:
-        """Returns [topic, [[partition, offset, leader epoch, metadata], ...]]; some values are
-        invalid."""
+        """Returns the offsets of a commit: [topic, [[partition, offset, leader epoch, metadata],
+        ...]]. Some values are invalid."""
         named = self.rng.choices(
             (["t0"], ["t1"], ["t0", "t1"], ["t0", "nope"], []), (6, 4, 4, 2, 1)
         )[0]

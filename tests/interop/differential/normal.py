@@ -1,4 +1,5 @@
-"""Responses normalised for comparison: generated ids are named, and unordered lists are sorted."""
+"""Normalizes responses for comparison: replaces generated ids by names, and sorts lists whose order
+has no meaning."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ _SHAPES = {
 
 
 def errors(answer: Answer) -> list[int]:
-    """Returns the distinct error codes of a response; [0] if all are 0."""
+    """Returns the distinct error codes in a response, or [0] if all are 0."""
     found: set[int] = set()
 
     def look(value: Any) -> None:
@@ -124,7 +125,7 @@ def errors(answer: Answer) -> list[int]:
 
 
 def difference(mine: Any, other: Any, path: str = "") -> str:
-    """Returns the differing parts of two responses in one line."""
+    """Returns the parts in which two responses differ, as one line of text."""
     if isinstance(mine, dict) and isinstance(other, dict):
         keys = sorted(mine.keys() | other.keys())
         parts = [

@@ -1,7 +1,7 @@
-"""Scenarios in which offsets expire because of their age or because their topic is deleted.
+"""Scenarios in which offsets expire by age, or are removed because their topic is deleted.
 
-Commits of version 1 have their own timestamp, so that a new commit can be an hour old; of the two
-Kafka brokers only 3.9.2 serves this version. The brokers check for expired offsets every CHECK_MS
+OffsetCommit version 1 contains a timestamp, so that a new commit can be an hour old. Of the two
+Kafka brokers, only 3.9.2 serves this version. The brokers check for expired offsets every CHECK_MS,
 and retain offsets for one minute.
 """
 
@@ -24,7 +24,8 @@ RETENTION_SETTINGS = {
 
 
 async def _commit(client: Client, topic: str, partition: int, **how: Any) -> int:
-    """Commits offset 7; `age_ms` uses version 1 and `retention_ms` uses version 2."""
+    """Commits offset 7. With ``age_ms``, the request has version 1. With ``retention_ms``, it has
+    version 2."""
     wanted = 1 if "age_ms" in how else 2
     version = client.group.target.clamp("OffsetCommit", wanted)
     entry: dict[str, Any] = {
@@ -58,8 +59,8 @@ async def _until_gone(client: Client, topic: str, partition: int) -> str:
 
 
 async def _two_looks(group: ScenarioGroup) -> None:
-    """Waits until the broker has checked twice for expired offsets; the offsets of another group
-    show each check."""
+    """Waits until the broker has checked for expired offsets twice. The expiry of another group's
+    offsets shows each check."""
     witness = ScenarioGroup(group.target, f"witness-{uuid.uuid4().hex[:6]}")
     for _ in range(2):
         client = witness.client("witness")
@@ -69,7 +70,7 @@ async def _two_looks(group: ScenarioGroup) -> None:
 
 
 async def an_old_commit_of_nobody_expires(group: ScenarioGroup) -> None:
-    """An offset expires when it is older than the retention and its group has no members and no
+    """An offset expires if it is older than the retention, and its group has no members and no
     protocol type."""
     a = group.client("a")
     group.saw(await _commit(a, "t0", 0, age_ms=HOUR_MS), await _commit(a, "t0", 1, age_ms=0))
@@ -78,8 +79,7 @@ async def an_old_commit_of_nobody_expires(group: ScenarioGroup) -> None:
 
 
 async def a_stable_group_keeps_what_it_subscribes_to(group: ScenarioGroup) -> None:
-    """The members of a stable group subscribe only to t0; only the offsets of other topics
-    expire."""
+    """The members of a stable group subscribe only to topic t0. Offsets of other topics expire."""
     a = group.client("a")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     group.saw(await _commit(a, "t0", 0, age_ms=HOUR_MS), await _commit(a, "t1", 0, age_ms=HOUR_MS))
@@ -89,8 +89,8 @@ async def a_stable_group_keeps_what_it_subscribes_to(group: ScenarioGroup) -> No
 
 
 async def an_emptied_group_keeps_its_offsets(group: ScenarioGroup) -> None:
-    """The retention of the offsets of an emptied group starts when the group becomes empty, not at
-    the commits."""
+    """After the last member has left, the retention of offsets starts when the group becomes empty,
+    not at the commits."""
     a = group.client("a")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     group.saw(await _commit(a, "t1", 0, age_ms=0), await _commit(a, "t0", 0, age_ms=HOUR_MS))
@@ -101,7 +101,7 @@ async def an_emptied_group_keeps_its_offsets(group: ScenarioGroup) -> None:
 
 
 async def a_retention_time_of_its_own(group: ScenarioGroup) -> None:
-    """Versions 2 to 4 of OffsetCommit may set the retention of an offset."""
+    """OffsetCommit versions 2 to 4 can set the retention time of an offset."""
     a = group.client("a")
     began = Since()
     group.saw(await _commit(a, "t0", 0, retention_ms=700), await _commit(a, "t0", 1))
@@ -110,7 +110,7 @@ async def a_retention_time_of_its_own(group: ScenarioGroup) -> None:
 
 
 async def a_topic_is_deleted(group: ScenarioGroup) -> None:
-    """The deletion of a topic removes the offsets of this topic and no other offsets."""
+    """The deletion of a topic removes the committed offsets of this topic only."""
     a = group.client("a")
     topic = f"short-lived-{uuid.uuid4().hex[:6]}"
     made = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]

@@ -1,7 +1,5 @@
-"""Intended differences between Muster and Kafka, and responses of Kafka that are random.
-
-docs/use/differences.md lists the differences with their reasons; no other difference is allowed.
-"""
+"""The allowed differences between Muster and Kafka, and the responses of Kafka that are random.
+docs/use/differences.md lists the differences with their reasons. No other difference is allowed."""
 
 from __future__ import annotations
 
@@ -17,15 +15,17 @@ UNKNOWN_SERVER_ERROR, NONE, UNKNOWN_MEMBER_ID = -1, 0, 25
 GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 81, 82
 _OPERATIONS_OF_3_9 = 328
 _OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
-"""The fields of a JoinGroup response that depend on the choice of leader or protocol."""
+"""The fields of a JoinGroup response that depend on the choice of the leader or of the protocol."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason why two brokers may differ, and how the trace continues at the reference.
+    """A reason why Kafka's response may differ from Muster's, and how the trace continues on this
+    Kafka broker.
 
-    "go on": the groups are in the same state. "delete": the groups are in the same state after the
-    reference's group is deleted. "part": the reference is omitted from the rest of the trace.
+    After "go on", the groups are in the same state. After "delete", the groups are in the same
+    state once the group is deleted on the Kafka broker. After "part", the Kafka broker is not used
+    in the rest of the trace.
     """
 
     text: str
@@ -60,16 +60,17 @@ REASONS = (
     ID_LEAVES,
     EMPTIED,
 )
-"""All reasons; a test checks that docs/use/differences.md contains each reason."""
+"""All reasons for differences. A test checks that docs/use/differences.md lists each of them."""
 
 
 def of_answer(
     step: Step, mine: Answer, other: Answer, knowledge: Knowledge, during: Step
 ) -> Reason | None:
-    """Returns the reason why a reference's response may differ from the subject's; None if the
-    difference is not allowed.
+    """Returns the reason why a reference's response ``other`` may differ from the subject's
+    response ``mine``, or None if the difference is not allowed.
 
-    `step` is the step of the response, `during` is the step that caused the response.
+    ``step`` is the request of the response. ``during`` is the step after which the response
+    arrived.
     """
     if "closed" in mine or "closed" in other:
         return None
@@ -102,11 +103,12 @@ def _of_description(mine: Answer, other: Answer) -> Reason | None:
 
 
 def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
-    """Returns descriptions without the parts in which the two Kafka versions differ.
+    """Returns the groups in a DescribeGroups response without the parts in which the two Kafka
+    versions differ.
 
-    Only 4.3.1 describes the last assignments of a rebalancing group and supports operations on a
-    group's configuration. With `owners` each member has the client id of the client that received
-    its member id.
+    Only 4.3.1 returns the last assignments of a rebalancing group, and the operations on a group's
+    configuration. With ``owners``, the client id of a member is that of the client that received
+    the member id.
     """
     shown = []
     for group in answer["groups"]:
@@ -137,16 +139,16 @@ def _of_choice(mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | No
 
 
 View = tuple[Any, ...]
-"""The state, protocol type and members of a group; see run.py."""
+"""The state, the protocol type and the members of a group, as run.py compares them."""
 
 
 def of_group(
     step: Step, sent: Answer, before: str, mine: View, other: View, knowledge: Knowledge
 ) -> Reason | None:
-    """Returns the reason why, after a step, a reference may show another group or park another
-    request.
+    """Returns the reason why a reference may have another group state or other parked requests
+    after a step, or None.
 
-    `before` is the group's state before the step, `sent` the request to the subject.
+    ``before`` is the state of the group before the step. ``sent`` is the request to the subject.
     """
     kept_nothing = step.api in ("JoinGroup", "LeaveGroup") or _keeps_nothing(step)
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
@@ -167,7 +169,6 @@ def of_group(
 
 
 def _several_leave(step: Step) -> bool:
-    """Returns True if a LeaveGroup names more than one possible member."""
     named = [who for _, who, _ in step.says.get("members", ()) if who in ("self", "all stale")]
     return step.api == "LeaveGroup" and len(named) > 1
 
@@ -177,7 +178,7 @@ def _came_back(step: Step) -> bool:
 
 
 def _keeps_nothing(step: Step) -> bool:
-    """Returns True if a step is a commit whose partitions are all rejected because of their
+    """Returns True if a step is a commit of which every partition is rejected because of its
     metadata or topic."""
     return step.api == "OffsetCommit" and all(
         text == "long" or partition >= TOPICS.get(topic, 0)
@@ -190,8 +191,8 @@ _BLANK = ("Empty", "", [])
 
 
 def top_protocols(lists: list[list[str]]) -> set[str]:
-    """Returns the protocols that a vote may choose: each member votes for the first of its
-    protocols that all members support."""
+    """Returns the protocols that can win the vote. Each member votes for the first protocol in its
+    list that all members support."""
     candidates = set.intersection(*(set(names) for names in lists)) if lists else set()
     votes = Counter(next(n for n in names if n in candidates) for names in lists if candidates)
     most = max(votes.values(), default=0)

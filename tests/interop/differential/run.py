@@ -1,14 +1,14 @@
-"""Runs a trace on several brokers at once and compares their responses step by step.
+"""Runs a trace on several brokers at once, and compares their responses step by step.
 
-One broker is the *subject*; the other brokers, the *references*, are Apache Kafkas. A step's
-response must equal that of a reference that serves the step's version. A reference that does not
-serve the version gets the nearest version, so that its group reaches the same state, and its
-response is not compared. A reference that differs for a valid reason is omitted from the rest of
-the trace, because its group may be in another state.
+One broker is the *subject*. The other brokers are Apache Kafkas and are called *references*. The
+subject's response to a step must equal that of a reference that serves the same version of the
+request. A reference that does not serve this version gets the nearest version, so that its group
+reaches the same state. Its response is not compared. A reference with an allowed difference is
+removed from the rest of the trace if its group may be in another state.
 
-Parked requests are detected as follows: after each step each broker must describe the group, which
-its coordinator does after the step. A request that is then unanswered on all brokers is parked. If
-the brokers disagree, the run waits for them to agree.
+To detect parked requests, each broker must describe the group after each step. A coordinator
+answers the description after it has handled the step. A request that is then unanswered on all
+brokers is parked. If only some brokers have answered, the run waits until they agree.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from tests.interop.differential.trace import CHANGING, PARKABLE, Step, Trace
 from tests.interop.differential.wire import Target
 
 AGREE_WITHIN_S = 5.0
-"""The time in seconds for which one broker may have answered and another may not; a longer time is
-a difference."""
+"""The time in seconds within which all brokers must have answered a request or have parked it.
+After this time the difference counts."""
 JUDGED_AFTER_S = 0.4
-"""The same time in seconds when one reference agrees with the subject, or when the difference has a
-valid reason."""
+"""The time in seconds within which all brokers must have answered a request or have parked it, if
+one reference agrees with the subject or if the difference is allowed. It is shorter than
+AGREE_WITHIN_S."""
 
 
 VIEWS = frozenset({"DescribeGroups"})
-"""The APIs whose response may be confirmed by a reference that got another version of the request.
-"""
+"""The APIs whose responses are also compared with a reference that serves only another version of
+the request."""
 
 
 @dataclass
 class Outcome:
-    """The result of a trace: the differences of its last step, if any, and its steps as text."""
+    """The result of a trace: its steps as text, and the differences in the last step."""
 
     trace: Trace
     differences: list[str] = field(default_factory=list)
@@ -51,7 +52,7 @@ class Outcome:
 
 
 class Run:
-    """One run of a trace; `subject` is the first of `targets`."""
+    """One run of a trace. ``subject`` is the first of the ``targets``."""
 
     def __init__(
         self,
@@ -70,14 +71,14 @@ class Run:
         self.outcome = Outcome(trace)
         self.parked: set[int] = set()
         self.current: Ticket | None = None
-        """The subject's ticket of the step that is being compared."""
+        """The ticket of the request to the subject whose response is being compared."""
 
     @property
     def subject(self) -> Side:
         return self.sides[0]
 
     async def run(self) -> Outcome:
-        """Runs the trace to its end, or to the first step that differs."""
+        """Runs the trace to its end, or to the first step with a difference."""
         opened: list[Side] = []
         try:
             for target in self.targets:
@@ -123,10 +124,10 @@ class Run:
         await self._compare(number, displaced)
 
     def _displaced(self, number: int) -> frozenset[int]:
-        """Returns the parked requests that Kafka may never answer, although Muster answers them.
+        """Returns the parked requests that Kafka may never answer, although Muster does.
 
-        These requests are the older of two requests with the same API and member, and the SyncGroup
-        of a member that leaves.
+        These are the older of two requests of the same API and member, and the SyncGroup of a
+        member that leaves.
         """
         new = self.subject.open[number]
         if new.step.api == "LeaveGroup":
@@ -152,7 +153,7 @@ class Run:
         )
 
     def _forget_displaced(self, displaced: frozenset[int]) -> None:
-        """Drops the requests that the subject has answered and a reference has not answered."""
+        """Drops the displaced requests that the subject has answered but a reference has not."""
         for number in displaced:
             mine = self.subject.open[number].future.done()
             if mine and not all(side.open[number].future.done() for side in self.sides):
@@ -161,7 +162,8 @@ class Run:
                     del side.open[number]
 
     async def _settle(self, number: int, displaced: frozenset[int]) -> None:
-        """Describes the group until the brokers agree or the time limit is reached."""
+        """Requests the description of the group repeatedly, until the brokers agree or the time
+        limit is reached."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -271,7 +273,8 @@ class Run:
                 )
 
     async def _excuse(self, side: Side, reason: rules.Reason) -> None:
-        """Records an excused difference, and restores or omits the reference."""
+        """Counts an allowed difference. Deletes the group on the reference, or removes the
+        reference from the trace, as the reason says."""
         self.legal[reason.text] += 1
         if reason.then == "part":
             self.sides.remove(side)
@@ -281,13 +284,13 @@ class Run:
             [side.glimpse] = (await side.control.send("DescribeGroups", 4, asked))["groups"]
 
     async def _has_offsets(self, side: Side) -> bool:
-        """Returns True if a reference has offsets of a group that the subject does not have."""
+        """Returns True if a reference has committed offsets of the group."""
         asked = {"group_id": self.group, "topics": None}
         return bool((await side.control.send("OffsetFetch", 5, asked))["topics"])
 
     async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
-        """Omits the references that disagree without a valid reason; records a difference if no
-        reference remains."""
+        """Removes the references that differ from the subject without an allowed reason. If no
+        reference is left, records a difference."""
         excused = len(others) < len(self.sides) - 1
         step = self.trace.steps[number]
         for side in others:

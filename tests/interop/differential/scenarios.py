@@ -1,7 +1,7 @@
-"""Timed scenarios of a group, with the same steps for each broker.
+"""Timed scenarios of a group, with the same steps on each broker.
 
-A scenario records facts; the facts of the broker under test must equal those of one Kafka. Timeouts
-are small, and the initial rebalance delay of the brokers is INITIAL_DELAY_S.
+A scenario records facts. The facts of the broker under test must equal those of one Kafka. Timeouts
+are short, and the initial rebalance delay of the brokers is INITIAL_DELAY_S.
 """
 
 from __future__ import annotations
@@ -22,18 +22,14 @@ LONG_MS = 60000
 SHORT_MS = 2000
 SHORT_S = SHORT_MS / 1000
 TWO_JOIN_S = 2 * INITIAL_DELAY_S
-"""The duration of the first join phase of two members in seconds: the second member extends the
-delay.
-
-A delay is measured from a time before the request that starts the delay, so that a response that is
-read late does not make the delay seem short.
-"""
+"""The duration in seconds of the first join phase of two members, in which the second member
+extends the initial delay."""
 
 Scenario = Callable[[ScenarioGroup], Awaitable[None]]
 
 
 async def a_session_expires(group: ScenarioGroup) -> None:
-    """One member sends nothing; the other keeps its session with heartbeats only."""
+    """One member sends no requests. The other member keeps its session with heartbeats only."""
     a, b = group.client("a"), group.client("b")
     silent = Since()
     await group.form(a, b, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
@@ -45,7 +41,6 @@ async def a_session_expires(group: ScenarioGroup) -> None:
 
 
 async def commits_keep_a_session(group: ScenarioGroup) -> None:
-    """A member that commits but sends no heartbeats stays in the group."""
     a = group.client("a")
     await group.form(a, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
     alone = Since()
@@ -57,7 +52,7 @@ async def commits_keep_a_session(group: ScenarioGroup) -> None:
 
 
 async def a_join_phase_ends(group: ScenarioGroup) -> None:
-    """A third member joins; one of the first two sends heartbeats and never rejoins."""
+    """A third member joins. One of the first two members sends heartbeats but does not rejoin."""
     a, b, c = group.client("a"), group.client("b"), group.client("c")
     await group.form(a, b, session_ms=LONG_MS, rebalance_ms=SHORT_MS)
     began = Since()
@@ -71,7 +66,8 @@ async def a_join_phase_ends(group: ScenarioGroup) -> None:
 
 
 async def a_follower_never_synchronises(group: ScenarioGroup) -> None:
-    """A follower never sends SyncGroup; the sync deadline also applies in a stable group."""
+    """A follower does not send SyncGroup. The deadline for SyncGroup also applies in a stable
+    group."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     parked = [await each.join(LONG_MS, SHORT_MS) for each in (a, b)]
@@ -87,8 +83,8 @@ async def a_follower_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
-    """The leader never sends SyncGroup; the follower's SyncGroup is parked and fails with a
-    rebalance, and the leader is removed."""
+    """The leader does not send SyncGroup and is removed. The follower's parked SyncGroup fails with
+    a rebalance."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     parked = [await each.join(LONG_MS, SHORT_MS) for each in (a, b)]
@@ -103,8 +99,8 @@ async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
-    """A member id that was sent with MEMBER_ID_REQUIRED and is never used keeps a join phase open
-    for the length of its session."""
+    """A client that received a member id with MEMBER_ID_REQUIRED does not use it. The id keeps the
+    join phase open for one session timeout."""
     a, p = group.client("a"), group.client("p")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     began = Since()
@@ -116,7 +112,7 @@ async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
 
 
 async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
-    """The initial rebalance delay is extended once when members join during the delay."""
+    """If members join during the initial rebalance delay, the delay is extended once."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     of_a = await a.join(LONG_MS, LONG_MS)
@@ -126,7 +122,8 @@ async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
 
 
 async def a_lone_first_member_waits(group: ScenarioGroup) -> None:
-    """The initial rebalance delay also applies when no second member joins; it is not extended."""
+    """The initial rebalance delay also applies if no second member joins. It is then not
+    extended."""
     a = group.client("a")
     began = Since()
     group.saw("a joins:", await a.joined(await a.join(LONG_MS, LONG_MS)))
@@ -134,7 +131,6 @@ async def a_lone_first_member_waits(group: ScenarioGroup) -> None:
 
 
 async def the_initial_delay_is_no_longer_than_the_rebalance_timeout(group: ScenarioGroup) -> None:
-    """The rebalance timeout is shorter than the initial rebalance delay."""
     a = group.client("a")
     began = Since()
     group.saw("a joins:", await a.joined(await a.join(LONG_MS, 100)))
@@ -142,7 +138,7 @@ async def the_initial_delay_is_no_longer_than_the_rebalance_timeout(group: Scena
 
 
 async def a_static_member_restarts(group: ScenarioGroup) -> None:
-    """A static member rejoins with a new member id within its session; no rebalance begins."""
+    """A static member rejoins with a new member id within its session, and no rebalance begins."""
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     old_id, generation = s.member_id, s.generation
@@ -156,8 +152,8 @@ async def a_static_member_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_leader_restarts(group: ScenarioGroup) -> None:
-    """A static leader rejoins; before version 9 its JoinGroup response does not name it as
-    leader."""
+    """A static leader rejoins. Before version 9, its JoinGroup response does not name this member
+    as the leader."""
     s, a = group.client("s", "i-s"), group.client("a")
     await group.form(s, a, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     again = group.client("s", "i-s")
@@ -174,7 +170,7 @@ async def a_static_leader_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_member_stays_away(group: ScenarioGroup) -> None:
-    """The partitions of a static member remain assigned to it for the length of its session."""
+    """The partitions of an absent static member stay assigned to it until its session expires."""
     a, s = group.client("a"), group.client("s", "i-s")
     away = Since()
     await group.form(a, s, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
@@ -190,7 +186,7 @@ async def a_static_member_stays_away(group: ScenarioGroup) -> None:
 
 
 async def a_join_phase_ends_without_a_static_member(group: ScenarioGroup) -> None:
-    """A static member that does not rejoin stays in the new generation."""
+    """A static member that does not rejoin is still a member of the new generation."""
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=6 * SHORT_MS, rebalance_ms=SHORT_MS)
     began = Since()
@@ -200,7 +196,7 @@ async def a_join_phase_ends_without_a_static_member(group: ScenarioGroup) -> Non
 
 
 async def everybody_is_silent(group: ScenarioGroup) -> None:
-    """All sessions of a group expire, and the group is empty; the next member starts a new
+    """All sessions of a group expire, so that the group is empty. The next member starts a new
     generation."""
     a, b = group.client("a"), group.client("b")
     silent = Since()

@@ -1,4 +1,4 @@
-"""One broker in one trace: requests, responses, and the state of its group."""
+"""One broker in one trace: its requests, its responses, and the state of its group."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.interop.differential.trace import APART, PARKABLE, Step
 from tests.interop.differential.wire import ANSWERED_WITHIN_S, CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
-"""The time in seconds for which a JoinGroup or SyncGroup response is awaited. After this time the
-group is described."""
+"""The time in seconds for which the run waits for a JoinGroup or SyncGroup response, before it
+requests the description of the group."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Ticket:
 
 @dataclass
 class Side:
-    """One broker in one trace."""
+    """One broker in one trace, with the connections of the clients to this broker."""
 
     target: Target
     knowledge: Knowledge
@@ -38,10 +38,10 @@ class Side:
     wires: dict[int, list[Wire]] = field(default_factory=dict)
     open: dict[int, Ticket] = field(default_factory=dict)
     glimpse: Answer = field(default_factory=dict)
-    """The last description of the group."""
+    """The group in the last DescribeGroups response."""
 
     async def ask(self, number: int, step: Step, state: str) -> None:
-        """Sends a step's request on a free connection of its actor."""
+        """Sends the request of a step on a free connection of its actor."""
         version = self.target.clamp(step.api, step.version)
         if (step.api, step.version) in APART and version != step.version:
             unasked: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -58,7 +58,8 @@ class Side:
         self.open[number] = Ticket(number, step, sent, state, wire.send(step.api, version, sent))
 
     async def settle(self, number: int) -> None:
-        """Waits until the step is answered or appears to be parked, then describes the group."""
+        """Waits until the request is answered or is probably parked. Then requests the description
+        of the group."""
         ticket = self.open.get(number)
         if ticket and not ticket.future.done():
             parkable = ticket.step.api in PARKABLE
@@ -74,12 +75,12 @@ class Side:
             await asyncio.sleep(0.002)
 
     def answered(self) -> frozenset[int]:
-        """Returns the requests that are answered but not compared yet."""
+        """Returns the numbers of the requests that are answered but not compared yet."""
         return frozenset(number for number, each in self.open.items() if each.future.done())
 
     def view(self) -> tuple[Any, ...]:
-        """Returns the group as both Kafka versions describe it; the trace continues only if the
-        views of the brokers agree."""
+        """Returns the parts of the group that both Kafka versions describe. The trace continues
+        only if all brokers have the same view."""
         group = self.glimpse
         members = sorted(
             (self.knowledge.name(m["member_id"]), m["group_instance_id"] or "")
@@ -100,7 +101,8 @@ class Side:
 
 
 def known_view(side: Side) -> tuple[Any, ...]:
-    """Returns the view without the ids that unread responses of this step will name."""
+    """Returns the view without the numbers of member ids, because the responses that name new ids
+    are not read yet."""
     view = side.view()
     members = sorted((name.split("#")[0], instance) for name, instance in view[2])
     if view[0] != "Stable":

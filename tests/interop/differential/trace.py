@@ -1,7 +1,8 @@
-"""Traces: steps of several clients of one group, with placeholders for the values of each broker.
+"""Traces: the steps of several clients of one group, with placeholders for values that differ
+between brokers.
 
-A step contains no generated member id and no generation: it contains "self", "the stale one" or
-"one too many", and `knowledge.py` replaces these words by the client's values on that broker. A
+A step contains no generated member id and no generation, but words such as "self", "the stale one"
+or "one too many". `knowledge.py` replaces these words by the values of the client on the broker. A
 trace therefore depends only on its seed, and can be printed and run again.
 """
 
@@ -11,28 +12,29 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 PARKABLE = frozenset({"JoinGroup", "SyncGroup"})
-"""The APIs whose response may depend on other clients."""
+"""The APIs whose responses may wait for other clients."""
 
 CHANGING = frozenset(
     {"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", "DeleteGroups", "OffsetDelete"}
 )
-"""The APIs after which two brokers may be in different states if their responses differ."""
+"""The APIs after which the groups of two brokers may be in different states if the responses
+differ."""
 
 APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
-"""Versions that store offsets in ZooKeeper's consumer paths. No other version is equivalent, so a
-broker that does not serve these versions is omitted."""
+"""Versions that store offsets in ZooKeeper's consumer paths. A broker that does not serve such a
+version is removed from the trace, because no other version is equivalent."""
 
 MAX_SIZE = 4
-"""The setting group.max.size of the brokers."""
+"""The value of group.max.size on all brokers."""
 
 TOPICS = {"t0": 3, "t1": 2}
-"""The existing topics with their partition counts; "nope" does not exist."""
+"""The existing topics with their numbers of partitions. The topic "nope" does not exist."""
 
 
 @dataclass(frozen=True)
 class Actor:
-    """One client: a dynamic member, a static member (with an instance id), or a consumer without a
-    group."""
+    """One client: a dynamic member, a static member, or a consumer that only commits and fetches
+    offsets."""
 
     index: int
     client_id: str
@@ -44,9 +46,9 @@ class Actor:
 class Step:
     """One request of one actor.
 
-    `when` is a condition on a state in which all brokers agree. "always": no condition. "free": no
-    earlier request of this actor is parked. "preparing" and "completing": the actor is free and the
-    group is in that state. A step whose condition is false is skipped on all brokers.
+    ``when`` is the condition for sending the request. "always" means without a condition. "free"
+    means that no earlier request of this actor is parked. "preparing" and "completing" also mean
+    that the group is in this state. If the condition is false, the step is skipped on all brokers.
     """
 
     actor: int
@@ -70,5 +72,4 @@ class Trace:
     steps: tuple[Step, ...]
 
     def with_steps(self, steps: list[Step]) -> Trace:
-        """Returns the same actors with other steps."""
         return replace(self, steps=tuple(steps))

@@ -1,4 +1,4 @@
-"""Connections to the brokers of a differential run, and the brokers as targets."""
+"""Connections to the brokers of a differential run, and the brokers themselves."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from protocol.messages import BY_NAME
 from tests.raw_connection import MAX_ANSWER_BYTES
 
 ANSWERED_WITHIN_S = 40.0
-"""The time limit of a response in seconds. It suits a loaded machine; members that must not expire
-have longer session timeouts."""
+"""The time limit for a response in seconds. It is long enough for a loaded machine."""
 CLOSED: dict[str, Any] = {"closed": True}
-"""The value in place of a response when the broker closes the connection."""
+"""The value that replaces a response when the broker closes the connection."""
 
 
 class Wire(asyncio.Protocol):
@@ -32,7 +31,6 @@ class Wire(asyncio.Protocol):
 
     @classmethod
     async def open(cls, port: int, client_id: str) -> Wire:
-        """Connects to a broker of this machine."""
         loop = asyncio.get_running_loop()
         _, wire = await loop.create_connection(lambda: cls(client_id), "127.0.0.1", port)
         return wire
@@ -59,13 +57,11 @@ class Wire(asyncio.Protocol):
 
     @property
     def free(self) -> bool:
-        """Returns True if a request may be sent now."""
         return self.waiting is None and not self.lost
 
     def send(
         self, name: str, version: int, value: dict[str, Any]
     ) -> asyncio.Future[dict[str, Any]]:
-        """Sends one request; the future is its response."""
         assert self.free
         assert self._transport is not None
         api = BY_NAME[name]
@@ -84,7 +80,8 @@ class Wire(asyncio.Protocol):
 
 @dataclass
 class Target:
-    """A running broker: its name in reports, its port, its served versions, and its topic ids."""
+    """A running broker: its name in reports, its port, the versions that it serves, and its topic
+    ids."""
 
     name: str
     port: int
@@ -96,7 +93,8 @@ class Target:
         return await self.connection.open(self.port, client_id)
 
     def clamp(self, api: str, version: int) -> int:
-        """Returns the version nearest to `version` that this broker serves."""
+        """Returns the version that is nearest to ``version`` among those that this broker
+        serves."""
         least, most = self.ranges[BY_NAME[api].key]
         return min(max(version, least), most)
 
@@ -104,8 +102,8 @@ class Target:
         return self.clamp(api, version) == version
 
     async def prepare(self, topics: dict[str, int]) -> Target:
-        """Reads the served versions, creates the topics, and waits until the topics and the
-        coordinators of several groups serve requests."""
+        """Reads the served versions and creates the topics. Waits until the topics and several
+        coordinators can serve requests."""
         wire = await self.open("differential")
         answer = await wire.send("ApiVersions", 0, {})
         self.ranges = {

@@ -1,9 +1,9 @@
-"""Members of a group (librdkafka) that crash, restart and leave according to a plan; prints one
+"""Members of a group (librdkafka) that crash, restart and leave according to a plan. Prints one
 line at the end.
 
 Each member is a process that is forked before any consumer exists, so that its start is cheap. The
-plan is a list of [seconds, member, "start", "kill" or "stop"]. The line contains the share of the
-time in which living members owned partitions.
+plan is a list of [seconds, member, "start", "kill" or "stop"]. The printed line contains the share
+of time in which live members owned partitions.
 """
 
 from __future__ import annotations

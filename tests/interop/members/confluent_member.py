@@ -12,10 +12,10 @@ positions = Positions()
 strategy = settings.get("strategy", "range")
 incremental = strategy == "cooperative-sticky"
 stands_at = {(t, p): offset for t, p, offset in settings.get("stands_at", [])}
-"""The offsets of the records that this member cannot process: it stops reading their partitions at
-these offsets."""
+"""For each partition, the offset of a record that this member cannot process. The member stops
+reading the partition there."""
 each_takes_s = settings.get("each_takes_s", 0)
-"""Processing time of a record in seconds."""
+"""The time in seconds that the member needs to process a record."""
 
 
 def commit(consumer, offsets):

@@ -38,7 +38,7 @@ def commit(offsets):
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """A listener that runs in the client's event loop, which the listener must not block."""
+    """A rebalance listener that runs in the event loop of the client, which it must not block."""
 
     async def on_partitions_revoked(self, revoked):
         keys = [(p.topic, p.partition) for p in revoked]
@@ -62,18 +62,18 @@ class Listener(AsyncConsumerRebalanceListener):
 
 
 def finish_joining():
-    """Makes the next poll wait for a join that the last poll did not finish.
+    """Lets the next poll complete a join that the last poll did not complete.
 
-    kafka-python 3.0.12 forgets a join that only a metadata change caused: it stops sending
-    heartbeats and hangs forever, with Apache Kafka too.
+    kafka-python 3.0.12 forgets a join that only a metadata change has caused. It then sends no
+    heartbeats and hangs, also with Apache Kafka.
     """
     if consumer._coordinator.rejoining:
         consumer._coordinator.request_rejoin()
 
 
 def polled():
-    """Returns the records of a poll. The function exists because kafka-python 3.0.12 may raise an
-    exception in a poll when a broker is down."""
+    """Returns the records of one poll. Ignores the exceptions that kafka-python 3.0.12 may raise
+    when a broker is down."""
     try:
         return consumer.poll(timeout_ms=200)
     except KafkaConnectionError:

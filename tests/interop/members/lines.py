@@ -1,8 +1,5 @@
-"""The protocol between a group member and its test: one JSON object per line on standard output,
-one word per line on standard input.
-
-The member scripts of this folder share this module.
-"""
+"""The protocol between a group member and its test. The member writes one JSON object per line, and
+the test writes one command per line. All member scripts of this folder share this module."""
 
 from __future__ import annotations
 
@@ -18,19 +15,18 @@ faulthandler.register(signal.SIGQUIT, all_threads=True)
 
 
 def emit(event: str, **fields: Any) -> None:
-    """Reports one event to the test."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def config() -> dict[str, Any]:
-    """Returns the member's settings, one JSON object on the command line."""
+    """Returns the settings of the member, which are a JSON object on the command line."""
     read: dict[str, Any] = json.loads(sys.argv[1])
     return read
 
 
 class Commands:
-    """The words that the test sends; the end of standard input means `leave`."""
+    """The commands that the test sends. The end of standard input counts as the command `leave`."""
 
     def __init__(self) -> None:
         self._words: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -42,7 +38,7 @@ class Commands:
         self._words.put("leave")
 
     def next(self) -> str | None:
-        """Returns the next word, or None if none has arrived."""
+        """Returns the next command, or None if the test has sent none."""
         try:
             return self._words.get_nowait()
         except queue.Empty:
@@ -50,14 +46,13 @@ class Commands:
 
 
 class Positions:
-    """The positions whose records are consumed and not committed: the next offset of each
-    partition."""
+    """The positions of a member: for each partition, the offset after the last consumed record."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], int] = {}
 
     def consumed(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
-        """Stores the position after a record and reports the record."""
+        """Stores the position after a record, and reports the record."""
         self._next[topic, partition] = offset + 1
         emit(
             "record",
@@ -68,22 +63,20 @@ class Positions:
         )
 
     def of(self, partitions: Any) -> dict[tuple[str, int], int]:
-        """Returns the positions of `partitions`, which are pairs of topic and partition."""
+        """Returns the positions of ``partitions``, which are pairs of topic and partition
+        number."""
         return {key: self._next[key] for key in partitions if key in self._next}
 
     def all(self) -> dict[tuple[str, int], int]:
         return dict(self._next)
 
     def committed(self, offsets: dict[tuple[str, int], int]) -> None:
-        """Reports acknowledged offsets."""
         emit("committed", offsets=[[t, p, offset] for (t, p), offset in offsets.items()])
 
     def forget(self, partitions: Any) -> None:
-        """Removes the positions of partitions that this member lost."""
         for key in partitions:
             self._next.pop(key, None)
 
 
 def pairs(partitions: Any) -> list[list[Any]]:
-    """Returns the topic and partition of each partition as a list for JSON."""
     return sorted([p.topic, p.partition] for p in partitions)

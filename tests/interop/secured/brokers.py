@@ -1,7 +1,8 @@
-"""A secured Muster and a secured Apache Kafka with equal settings, and their users.
+"""A secured Muster and a secured Apache Kafka with the same settings and users.
 
-Each of the four listeners is named after its protocol. An authorizer checks all users except ADMIN
-and the broker itself. PLAIN passwords are in the brokers' settings; ADMIN sets the SCRAM passwords.
+Each of the four listeners is named after its security protocol. An authorizer checks all users
+except ADMIN and the broker itself. The brokers' settings contain the PLAIN passwords. ADMIN sets
+the SCRAM passwords.
 """
 
 from __future__ import annotations
@@ -30,31 +31,30 @@ UPSERT_OF = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 
 
 def password_of(user: str) -> str:
-    """Returns the password of a user."""
     return f"secret-of-{user}"
 
 
 def jaas(mechanism: str, user: str, password: str | None = None) -> str:
-    """Returns ``sasl.jaas.config`` of a client."""
+    """Returns the value of ``sasl.jaas.config`` of a client."""
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     secret = password_of(user) if password is None else password
     return f'{MODULES}.{module} required username="{user}" password="{secret}";'
 
 
 class Secured(NamedTuple):
-    """A running broker, its listeners, and the authority of its certificates."""
+    """A running broker, its listeners, and the authority that issued its certificates."""
 
     broker: Broker
     listeners: Mapping[str, str]
-    """HOST:PORT of each listener, by protocol, including PLAINTEXT."""
+    """HOST:PORT of each listener, by security protocol. Also contains PLAINTEXT."""
     authority: Authority
     issuer: Issuer
 
     def properties(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None
     ) -> dict[str, str]:
-        """Returns the properties with which an Apache client logs in as ``user``; the login uses
-        the user's certificate if the protocol is SSL."""
+        """Returns the properties with which an Apache client logs in as ``user``. With protocol
+        SSL, the client uses a certificate of the user."""
         pairs = {"security.protocol": protocol}
         if mechanism is not None:
             pairs["sasl.mechanism"] = mechanism
@@ -81,17 +81,16 @@ class Secured(NamedTuple):
     def connect(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None
     ) -> Connection:
-        """Returns a connection of Muster's own client."""
+        """Returns a connection that Muster's own client has opened and on which ``user`` is logged
+        in."""
         pairs = self.properties(protocol, mechanism, user, password)
         host, _, port = self.listeners[protocol].rpartition(":")
         return Connection(host, int(port), f"client-of-{user}", 20.0, settings_of(pairs).security)
 
     def as_admin(self) -> Connection:
-        """Returns a connection of ADMIN, who has all rights."""
         return self.connect("SASL_PLAINTEXT", "PLAIN", ADMIN)
 
     def add_scram_users(self, *users: str) -> None:
-        """Sets the password of each user for both SCRAM mechanisms."""
         upsertions = [
             {"name": user, "mechanism": code, "iterations": ITERATIONS, "salt": SALT,
              "salted_password": salted(user, algorithm)}
@@ -108,12 +107,12 @@ class Secured(NamedTuple):
 
 
 def salted(user: str, algorithm: str) -> bytes:
-    """Returns the salted password that a SCRAM client derives."""
+    """Returns the salted password of a user, which a SCRAM client computes from the password."""
     return hashlib.pbkdf2_hmac(algorithm, password_of(user).encode(), SALT, ITERATIONS)
 
 
 class SecuredMuster(Broker):
-    """Muster with the listeners of its settings."""
+    """A Muster whose listeners are those in its settings."""
 
     def _command(self) -> list[str]:
         sets = [f"--set={key}={value}" for key, value in self.settings.items()]
@@ -121,7 +120,6 @@ class SecuredMuster(Broker):
 
 
 def protection(authority: Authority, issuer: Issuer, users: Iterable[str]) -> dict[str, str]:
-    """Returns the settings that both brokers share."""
     names = {ADMIN, BROKER, *users}
     accepted = " ".join(f'user_{user}="{password_of(user)}"' for user in sorted(names))
     plain = jaas("PLAIN", BROKER).replace(";", f" {accepted};")
@@ -167,15 +165,15 @@ CONTROLLER = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
 }
-"""Settings of Kafka only: its controller listener also uses SASL, so that ANONYMOUS has no rights.
+"""Settings of Kafka only. Its controller listener uses SASL too, so that ANONYMOUS has no rights.
 """
 UNVERIFIED = {
     "kafka-4.4.0": {
         f"sasl.oauthbearer.allow.unverified.{claim}": "true" for claim in ("audience", "issuer")
     },
 }
-"""Settings by release: 4.4 starts with OAUTHBEARER only with an expected audience and issuer, or
-these settings; earlier releases accept tokens for any audience and of any issuer."""
+"""Settings by release. With OAUTHBEARER, Kafka 4.4 starts only with an expected audience and
+issuer, or with these settings. Earlier releases accept tokens of any audience and issuer."""
 
 
 @contextmanager
@@ -185,7 +183,6 @@ def secured_kafka(
     more: Mapping[str, str] | None = None,
     version: str = java.KAFKA_NEW,
 ) -> Iterator[Secured]:
-    """Yields a secured Apache Kafka."""
     folder.mkdir(parents=True, exist_ok=True)
     authority, issuer = Authority(folder), Issuer(folder)
     settings = protection(authority, issuer, users)
@@ -206,7 +203,6 @@ def secured_kafka(
 def secured_muster(
     folder: Path, users: Iterable[str] = (), more: Mapping[str, str] | None = None
 ) -> Iterator[Secured]:
-    """Yields a secured Muster."""
     folder.mkdir(parents=True, exist_ok=True)
     authority, issuer = Authority(folder), Issuer(folder)
     where = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", *PROTOCOLS)}

@@ -1,4 +1,4 @@
-"""Functions that produce and consume with each Python client and each kind of login."""
+"""Produces and consumes with each Python client, for each kind of login."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RECEIVED_WITHIN_S = 30.0
 
 
 class Who(NamedTuple):
-    """The login of a user at a broker; each client translates it into its own settings."""
+    """The login of a user. Each client translates it into its own settings."""
 
     secured: Secured
     protocol: str
     mechanism: str | None
     user: str
     password: str
-    """The password, or the token of an OAUTHBEARER login."""
+    """The password. For OAUTHBEARER, the token."""
 
     @property
     def bootstrap(self) -> str:
@@ -33,12 +33,12 @@ class Who(NamedTuple):
         return str(self.secured.authority.certificate)
 
     def certificate(self) -> str:
-        """Returns the path of a file with the user's key and certificate."""
+        """Returns the path of a file with the key and the certificate of the user."""
         return str(self.secured.authority.issue(self.user).pem)
 
 
 def who(secured: Secured, protocol: str, mechanism: str | None, user: str) -> Who:
-    """Returns a login of the user with the correct password or token."""
+    """Returns a login with the correct password or token of the user."""
     is_token = mechanism == "OAUTHBEARER"
     secret = secured.issuer.token(user) if is_token else password_of(user)
     return Who(secured, protocol, mechanism, user, secret)
@@ -249,7 +249,7 @@ def receive_by_aiokafka(login: Who, topic: str, group: str, count: int) -> list[
 
 
 class Library(NamedTuple):
-    """The functions of a library that produce and consume."""
+    """The functions that produce and consume with one client library."""
 
     send: Callable[[Who, str, list[str]], None]
     receive: Callable[[Who, str, str, int], list[str]]

@@ -1,4 +1,4 @@
-"""A secured broker under test and a secured Kafka, shared by all tests of this folder."""
+"""A secured broker under test and a secured Apache Kafka, which all tests of this folder share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USERS = [WRITER, READER, *(cell.user for cell in CELLS)]
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """Apache Kafka 4.3.1, independent of the broker under test."""
+    """Yields Apache Kafka 4.3.1. It also runs if the broker under test is Kafka."""
     with secured_kafka(tmp_path_factory.mktemp("kafka"), USERS) as shared:
         prepare(shared)
         yield shared
@@ -27,7 +27,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """Yields the broker under test."""
+    """Yields the secured broker under test."""
     if KIND == "kafka":
         yield request.getfixturevalue("kafka")
         return
@@ -40,7 +40,8 @@ def secured(
 def secured_for_old_clients(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """A broker that also serves clients of 2017; it is the broker under test if that is Muster."""
+    """Yields a secured broker that also serves clients of 2017. If the tests run on Muster, it is
+    the broker under test."""
     if KIND == "muster":
         yield request.getfixturevalue("secured")
         return

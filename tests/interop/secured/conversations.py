@@ -1,7 +1,7 @@
-"""Sequences of messages to a broker before login; each sequence is one row of a table.
+"""Sequences of messages to a broker before and during a login. Each sequence is one row of a table.
 
-A step is a request, raw bytes, or several requests in one write. The result of a step is a
-response, the end of the connection, or nothing if the next step is written at once.
+A step is a request, raw bytes, or several requests in one write. Its result is a response, or the
+end of the connection.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Value = dict[str, Any]
 
 
 class Said(NamedTuple):
-    """A request and its bytes; without an API name the frame contains only the given bytes."""
+    """A request or raw bytes. Without an API name, the frame contains only the bytes ``raw``."""
 
     name: str
     version: int
     value: Value
     raw: bytes = b""
     answered_as: int | None = None
-    """The version of the response, if it differs from the version of the request."""
+    """The version of the response if it differs from that of the request."""
 
     def frame(self, correlation_id: int) -> bytes:
-        """Returns the bytes of the request with their length prefix."""
+        """Returns the bytes to send, after their length as an int32."""
         data = self.raw
         if self.name:
             api = BY_NAME[self.name]
@@ -41,7 +41,7 @@ class Said(NamedTuple):
         return struct.pack(">i", len(data)) + data
 
     def heard(self, frame: bytes) -> Any:
-        """Returns a decoded response in the form in which responses are compared."""
+        """Returns the decoded response in a form in which responses can be compared."""
         if not self.name:
             return frame
         api = BY_NAME[self.name]
@@ -91,7 +91,7 @@ Step = Said | Together
 
 
 class Conversation(NamedTuple):
-    """A sequence of steps, with the results that Kafka returns."""
+    """A sequence of steps, and the results that Kafka returns."""
 
     name: str
     steps: tuple[Step, ...]
@@ -100,8 +100,8 @@ class Conversation(NamedTuple):
 
 
 def hear(secured: Secured, conversation: Conversation) -> list[Any]:
-    """Executes the steps and returns the result of each step; "closed" is the last result if the
-    broker closes the connection."""
+    """Executes the steps. Returns their results. The last result is "closed" if the broker closes
+    the connection."""
     host, _, port = secured.listeners[conversation.listener].rpartition(":")
     heard: list[Any] = []
     with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
@@ -133,8 +133,8 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def gist(heard: list[Any]) -> tuple[str, ...]:
-    """Returns the results in the form of the table: error codes, and the bytes of frames that have
-    no header."""
+    """Returns the results as the table contains them: error codes, and the bytes of frames without
+    a header."""
     return tuple(_gist(each) for each in heard)
 
 
@@ -147,7 +147,6 @@ def _gist(heard: Any) -> str:
 
 
 def is_cut_off(secured: Secured, listener: str, data: bytes) -> bool:
-    """Returns True if the broker closes the connection after these bytes."""
     host, _, port = secured.listeners[listener].rpartition(":")
     with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
         connection.sendall(data)
@@ -162,7 +161,7 @@ def is_cut_off(secured: Secured, listener: str, data: bytes) -> bool:
 
 
 def hello_of_tls() -> bytes:
-    """Returns the first bytes that a TLS client sends."""
+    """Returns the first bytes of a TLS handshake."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     peer = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):

@@ -1,5 +1,5 @@
-"""A user that only writes and a user that only reads, with the ACLs that `kafka-acls` adds for
-them."""
+"""A user that only produces and a user that only consumes, with the ACLs that `kafka-acls` adds for
+such users."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tests.waiting import until
 
 WRITER, READER = "writer", "reader"
 TOPICS, GROUPS = "orders-", "billing-"
-"""The prefixes of the topic and group names that the two users may use."""
+"""The prefixes of topics and groups that the two users may use."""
 GRANTED = [
     *((WRITER, operation, "TOPIC", TOPICS) for operation in ("WRITE", "DESCRIBE", "CREATE")),
     *((READER, operation, "TOPIC", TOPICS) for operation in ("READ", "DESCRIBE")),
     (READER, "READ", "GROUP", GROUPS),
 ]
-"""The ACLs that `kafka-acls --producer` and `--consumer` add."""
+"""The ACLs that `kafka-acls --producer` and `kafka-acls --consumer` add."""
 LOGINS = [
     ("PLAINTEXT", None),
     ("SSL", None),
@@ -25,7 +25,7 @@ LOGINS = [
 
 
 def prepare(secured: Secured) -> None:
-    """Sets the passwords and ACLs of both users; ANONYMOUS gets the ACLs of both."""
+    """Adds the passwords and ACLs of the two users. ANONYMOUS gets the ACLs of both users."""
     secured.add_scram_users(WRITER, READER)
     creations = [
         {
@@ -47,7 +47,8 @@ def prepare(secured: Secured) -> None:
 
 
 def make_topic(secured: Secured, name: str) -> str:
-    """Creates a topic with one partition; its name has the prefix that the users may use."""
+    """Creates a topic with one partition and with the prefix that the two users may use. Returns
+    its name."""
     topic = f"{TOPICS}{name}"
     asked = {"name": topic, "num_partitions": 1, "replication_factor": 1}
     answer = called(secured, "CreateTopics", {"topics": [asked], "timeout_ms": 20_000}, 5)

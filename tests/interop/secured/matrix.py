@@ -1,8 +1,8 @@
-"""A matrix of requests and ACLs: the cells, their requests and the expected responses.
+"""A matrix of requests and ACLs, with the expected response of each cell.
 
-A request of the table has one cell for each list of ACLs. The table has the expected response next
-to the ACLs, in the form of `told`. Each cell has its own user, so that the ACLs of cells do not
-interfere.
+Each request of the table has one cell for each list of ACLs. The table has the expected response
+next to the ACLs, in the form that `told` returns. Each cell has its own user, so that the ACLs of
+different cells do not interfere.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tests.waiting import until
 Value = dict[str, Any]
 
 OWN = "{own}"
-"""A placeholder in a request for the name of the cell's user, which is also the name of a resource
-that only this cell uses."""
+"""A placeholder in a request for the name of the cell's user, which is also the name of the topic
+or group of this cell."""
 RESOURCES = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5, "TOKEN": 6, "USER": 7}
 LITERAL, PREFIXED = 3, 4
 NOBODYS_ID = b"no topic has this"[:16]
@@ -38,7 +38,8 @@ _LOGINS = (("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", "PLAIN"))
 
 
 class Fact(str):
-    """A placeholder in a request for a value that each broker generates, such as a topic's id."""
+    """A placeholder in a request for a value that each broker generates, such as the id of a
+    topic."""
 
 
 def id_of(topic: str) -> Fact:
@@ -50,9 +51,9 @@ def id_of(topic: str) -> Fact:
 class Request:
     """One request, and the expected response for each list of ACLs of its user.
 
-    The ACLs are `deny? OPERATION TYPE NAME`, separated by `;`. NAME ends with `*` if it is a
-    prefix, and is `*` for all names. `as certificate` logs in with TLS only; `as ANONYMOUS` and `as
-    admin` select these users.
+    An ACL is `deny? OPERATION TYPE NAME`, and `;` separates two ACLs. A NAME that ends with `*` is
+    a prefix, and `*` alone means all names. `as certificate` is a login with a TLS certificate. `as
+    ANONYMOUS` and `as admin` select these users.
     """
 
     name: str
@@ -61,17 +62,17 @@ class Request:
     value: Value
     cells: Mapping[str, str]
     topic: str = ""
-    """A topic that is created for each cell."""
+    """The name of a topic that is created for each cell, or ""."""
     group: str = ""
-    """A group with committed offsets that is created for each cell."""
+    """The name of a group with committed offsets that is created for each cell, or ""."""
     transaction: str = ""
-    """A transactional id that is created for each cell."""
+    """A transactional id that is created for each cell, or ""."""
     again_after: int | None = None
-    """The error after which the request is repeated, as clients repeat it."""
+    """The error code after which the request is repeated, as clients do."""
 
 
 class Cell(NamedTuple):
-    """One request with one list of ACLs."""
+    """One request of the table, with one list of ACLs."""
 
     request: Request
     rights: str
@@ -84,13 +85,11 @@ class Cell(NamedTuple):
         return f"{self.request.name}, {self.request.api} {self.request.version}: {rights}"
 
     def own(self, text: str) -> str:
-        """Returns a text of the request in which the placeholder OWN is replaced by the cell's own
-        name."""
+        """Returns ``text`` with the name of the cell in place of OWN."""
         return text.replace(OWN, self.user)
 
     @property
     def login(self) -> tuple[str, str | None, str]:
-        """Returns protocol, mechanism and user."""
         if self.rights.startswith("as ANONYMOUS"):
             return "PLAINTEXT", None, "ANONYMOUS"
         if self.rights.startswith("as admin"):
@@ -100,7 +99,6 @@ class Cell(NamedTuple):
         return (*_LOGINS[int(self.user[1:]) % len(_LOGINS)], self.user)
 
     def acls(self) -> Iterator[Value]:
-        """Yields the cell's ACLs as entries of CreateAcls."""
         for right in filter(None, self.rights.split("; ")):
             if right.startswith("as "):
                 continue
@@ -121,19 +119,18 @@ class Cell(NamedTuple):
 
 
 def cells_of(requests: Iterable[Request]) -> list[Cell]:
-    """Returns the cells of a table. Each cell has its own user."""
     found = [(request, *cell) for request in requests for cell in request.cells.items()]
     return [Cell(*each, user=f"c{number:03}") for number, each in enumerate(found)]
 
 
 @dataclass
 class Side:
-    """One of the two brokers."""
+    """One of the two brokers that are compared."""
 
     name: str
     secured: Secured
     facts: dict[str, Any] = field(default_factory=dict)
-    """The value of each Fact."""
+    """The value of each `Fact` on this broker."""
     topics: dict[bytes, str] = field(default_factory=dict)
     """The name of each topic, by its id."""
 
@@ -144,7 +141,7 @@ class Side:
         groups: list[str],
         transactions: list[str],
     ) -> None:
-        """Creates the topics, groups, transactions and ACLs of all cells."""
+        """Creates the topics, groups, transactional ids and ACLs of all cells."""
         made = dict(topics)
         made |= {cell.own(cell.request.topic): 1 for cell in cells if cell.request.topic}
         self._make_topics(made)
@@ -172,13 +169,12 @@ class Side:
         until("all rights are there", lambda: self._count(any_acl) == asked)
 
     def _count(self, any_acl: Value) -> int:
-        """Returns the number of ACLs that belong to cells."""
         found = self.call("DescribeAcls", 3, any_acl)["resources"]
         principals = [acl["principal"] for resource in found for acl in resource["acls"]]
         return len([each for each in principals if _OF_A_CELL.fullmatch(each)])
 
     def _keep_for_kept(self) -> None:
-        """Creates credentials, a quota and a token for the user KEPT."""
+        """Creates SCRAM credentials, a quota and a delegation token for the user KEPT."""
         self.secured.add_scram_users(KEPT)
         entity = {"entity_type": "user", "entity_name": KEPT}
         quota = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
@@ -196,12 +192,10 @@ class Side:
             "DescribeDelegationToken", 3, {"owners": None})["tokens"])  # fmt: skip
 
     def _have_led(self, kind: int, key: str) -> None:
-        """Makes the broker create the internal topic of a coordinator."""
         asked = {"key": key, "key_type": kind}
         until(f"{key} is led", lambda: _if_fine(self.call("FindCoordinator", 3, asked)))
 
     def call(self, name: str, version: int, value: Value) -> Value:
-        """Sends one request as the administrator."""
         return called(self.secured, name, value, version)
 
     def _make_topics(self, made: Mapping[str, int]) -> None:
@@ -243,8 +237,8 @@ class Side:
         self.facts[f"producer of {transactional_id}"] = answer["producer_id"]
 
     def ask(self, cell: Cell) -> Value:
-        """Returns the normalised response to the request of a cell; "closed" if the broker closed
-        the connection."""
+        """Sends the request of a cell. Returns the normalized response, or "closed" if the broker
+        closed the connection."""
         connection = self.secured.connect(*cell.login)
         try:
             if cell.request.again_after is None:
@@ -302,25 +296,24 @@ _FREE = {
     "transaction_start_time_ms", "session_lifetime_ms", "synonyms", "documentation",
     "error_message", "last_timestamp",
 }  # fmt: skip
-"""The fields that may differ between two brokers, such as addresses, times and messages."""
+"""Fields that are not compared, such as addresses, times and messages."""
 _KINDS = {"records", "hmac", "token_id", "member_id", "leader", "configs"}
-"""The fields for which the comparison checks only that both responses have them."""
+"""Fields of which the test compares only whether a response has a value."""
 _SIGNS = {
     "base_offset", "producer_id", "producer_epoch", "high_watermark", "last_stable_offset",
     "offset", "end_offset", "timestamp", "low_watermark",
 }  # fmt: skip
-"""The fields for which the comparison checks only the sign."""
+"""Fields of which the test compares only the sign."""
 
 
 class Normal:
-    """Normalises responses: removes the values that may differ between two equivalent brokers."""
+    """Removes from responses the values that may differ between equivalent brokers."""
 
     def __init__(self, cell: Cell, side: Side) -> None:
         self._cell = cell
         self._side = side
 
     def of(self, value: Any) -> Any:
-        """Returns a normalised part of a response."""
         if isinstance(value, dict):
             return {key: self._field(key, part) for key, part in value.items() if key not in _FREE}
         if isinstance(value, list):
@@ -340,8 +333,8 @@ class Normal:
 
 
 def told(answer: Value) -> str:
-    """Returns the names and error codes in a normalised response, such as `open: 0 0/0 1/29,
-    ...`."""
+    """Returns the names and error codes in a normalized response as text, such as `open: 0 0/0
+    1/29`."""
     if "closed" in answer:
         return "closed"
     return " ".join(_told(answer))

@@ -1,4 +1,4 @@
-"""Changes of ACLs and quotas apply to connected clients as in Kafka 4.3.1."""
+"""Changes of ACLs and quotas apply to connected clients, as in Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MUTATED_TOPICS = 12
 def on_each(
     kafka: Secured, request: pytest.FixtureRequest, told: Callable[[Secured], Any]
 ) -> list[Any]:
-    """Returns the results at Kafka and at the broker under test."""
+    """Runs ``told`` on Kafka and on the broker under test, and returns the results."""
     others = [request.getfixturevalue("secured")] if KIND == "muster" else []
     return [told(each) for each in (kafka, *others)]
 
@@ -172,7 +172,7 @@ def _taken(answer: dict[str, Any]) -> dict[str, Any] | None:
     return None if code else answer
 
 
-def test_create_topics_beyond_a_mutation_quota_is_rejected_or_throttled(
+def test_create_topics_above_a_mutation_quota_is_rejected_or_throttled(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def created(secured: Secured, version: int, stem: str, user: str) -> tuple[list[int], bool]:

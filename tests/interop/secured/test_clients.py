@@ -1,4 +1,5 @@
-"""Python clients with each protocol and SASL mechanism, with the fewest ACLs that they need."""
+"""Python clients with each security protocol and SASL mechanism. Their users have only the ACLs
+that they need."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ VALUES = ["a", "b", "c"]
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
-def test_writer_can_produce_and_reader_can_consume(
+def test_producer_acls_allow_to_produce_and_consumer_acls_allow_to_consume(
     secured: Secured, name: str, library: str, protocol: str, mechanism: str | None
 ) -> None:
     topic, group = make_topic(secured, name), f"{GROUPS}{name}"
@@ -32,7 +33,7 @@ def test_writer_can_produce_and_reader_can_consume(
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_reader_cannot_produce_and_writer_cannot_consume(
+def test_consumer_acls_do_not_allow_produce_and_producer_acls_do_not_allow_consume(
     secured: Secured, name: str, library: str
 ) -> None:
     topic, group = make_topic(secured, name), f"{GROUPS}{name}"

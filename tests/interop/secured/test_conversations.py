@@ -1,4 +1,4 @@
-"""Muster's responses to unauthenticated clients equal those of Kafka 4.3.1."""
+"""To clients that are not logged in, Muster returns the same responses as Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.proves("security 22")]
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS, ids=[each.name for each in CONVERSATIONS])
-def test_login_gets_the_same_responses_as_from_kafka(
+def test_login_messages_get_the_same_responses_as_from_kafka(
     kafka: Secured, request: pytest.FixtureRequest, conversation: Conversation
 ) -> None:
     theirs = hear(kafka, conversation)

@@ -1,8 +1,8 @@
-"""Java clients of three versions with each protocol and SASL mechanism, with the fewest ACLs that
-they need.
+"""Java clients of three versions with each security protocol and SASL mechanism. Their users have
+only the ACLs that they need.
 
-The clients of a version run in one JVM. The client of 2017 uses SaslHandshake 0 and raw tokens; it
-cannot read PEM, so all versions use PKCS12 stores.
+All clients of one version run in one JVM. The client of 2017 uses SaslHandshake version 0 and raw
+tokens. It cannot read PEM files, so all versions use PKCS12 stores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHOLE = "a,b,c"
 
 
 class Properties:
-    """Files of client properties for the logins of a test."""
+    """Writes files of client properties for the logins of a test."""
 
     def __init__(self, secured: Secured, folder: Path) -> None:
         self._secured = secured
@@ -33,13 +33,13 @@ class Properties:
         self._trust = folder / "trust.p12"
         self._trust.write_bytes(secured.authority.trust_pkcs12(STORE_PASSWORD))
         self.urls: list[str] = []
-        """The token URLs: a client of Kafka 4 opens only URLs that its configuration allows."""
+        """The URLs of tokens. A client of Kafka 4 opens only URLs that a system property allows."""
 
     def file(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None,
         **more: str,
     ) -> str:  # fmt: skip
-        """Returns the path of the properties file for one login."""
+        """Writes the client properties for one login. Returns the path of the file."""
         pairs = self._secured.properties(protocol, mechanism, user, password)
         pairs = {key: value for key, value in pairs.items() if not key.startswith("ssl.")}
         pairs["bootstrap.servers"] = self._secured.listeners[protocol]
@@ -65,7 +65,8 @@ class Properties:
 
 
 def run(jars: str, *calls: tuple[str, ...], urls: Sequence[str] = ()) -> dict[str, str]:
-    """Returns the program's output for each call, by the call's name; ``urls`` are token URLs."""
+    """Runs the Java program with all calls. Returns its output for each call, by the name of the
+    call. ``urls`` are the allowed token URLs."""
     done = subprocess.run(
         java.source(
             jars,
@@ -81,14 +82,15 @@ def run(jars: str, *calls: tuple[str, ...], urls: Sequence[str] = ()) -> dict[st
 
 @pytest.fixture
 def age(request: pytest.FixtureRequest) -> tuple[str, Secured]:
-    """Returns the jars of a Kafka version, and a broker that serves clients of that version."""
+    """Returns a Kafka version, and a broker that serves clients of this version."""
     is_old = request.param == java.KAFKA_OLD
     fixture = "secured_for_old_clients" if is_old else "secured"
     return request.param, request.getfixturevalue(fixture)
 
 
 def logins_of(jars: str) -> list[tuple[str, str | None]]:
-    """Returns the supported logins; OAUTHBEARER is supported since Kafka 2.0."""
+    """Returns the logins that a version supports, as protocol and mechanism. OAUTHBEARER exists
+    since Kafka 2.0."""
     return [each for each in LOGINS if jars != java.KAFKA_OLD or each[1] != "OAUTHBEARER"]
 
 

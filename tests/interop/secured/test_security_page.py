@@ -1,4 +1,4 @@
-"""The steps of docs/operate/security.md lead from a plain broker to TLS, passwords and ACLs."""
+"""The steps of docs/operate/security.md secure a plain broker with TLS, passwords and ACLs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PORTS = ("9092", "9093", "9644")
 
 
 def commands() -> list[tuple[str, str]]:
-    """Returns each command of the page, with its input lines and its printed output."""
+    """Returns each command of the page with its input lines and its expected output."""
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
         given = ""
@@ -71,8 +71,8 @@ def test_commands_of_the_security_page_print_the_shown_output(tmp_path: Path) ->
 
 
 def test_security_page_names_only_client_settings_that_tests_use() -> None:
-    """The page contains the library settings with which tests/interop/secured logs in; `muster`
-    reads the settings of Java clients."""
+    """The settings of Python clients must be in tests/interop/secured/clients.py. The Java settings
+    must be known to `muster`."""
     table = PAGE.split("\n## Clients\n")[1].split("\n\n")[1]
     rows = [line.strip("|").split("|") for line in table.splitlines()]
     assert len(rows) > 6

@@ -1,4 +1,5 @@
-"""Kafka's tools for ACLs, users, quotas, certificates and tokens. The tools log in."""
+"""Kafka's tools for ACLs, users, quotas, certificates and delegation tokens. The tools log in to a
+secured broker."""
 
 from __future__ import annotations
 
@@ -24,14 +25,15 @@ LISTENER = "SASL_SSL"
 
 
 class Tools:
-    """Runs tools as ADMIN or as another user."""
+    """Runs Kafka's tools with the login of ADMIN or of another user."""
 
     def __init__(self, secured: Secured, folder: Path) -> None:
         self._secured = secured
         self._folder = folder
 
     def properties(self, user: str = ADMIN, **pairs: str) -> str:
-        """Returns the path of a file of client properties with these overrides."""
+        """Writes a file of client properties for a user. ``pairs`` override properties. Returns its
+        path."""
         found = self._secured.properties(LISTENER, "PLAIN", user)
         found |= {key.replace("_", "."): value for key, value in pairs.items()}
         found["bootstrap.servers"] = self._secured.listeners[LISTENER]
@@ -40,7 +42,8 @@ class Tools:
         return str(file)
 
     def run(self, tool: str, *arguments: str, code: int = 0, user: str = ADMIN) -> str:
-        """Runs a tool and returns its output, with its errors if the tool must fail."""
+        """Runs a tool and checks its exit code. Returns its output, with standard error if ``code``
+        is not 0."""
         where = self._secured.listeners[LISTENER]
         given = ("--bootstrap-server", where, "--command-config", self.properties(user))
         done = java.run(java.KAFKA_NEW, tool, *given, *arguments)
@@ -99,7 +102,6 @@ def test_kafka_configs_changes_users_and_quotas(tools: Tools, secured: Secured, 
 
 
 def enters(secured: Secured, user: str, password: str) -> bool:
-    """Returns True if the user may log in."""
     try:
         secured.connect(LISTENER, "SCRAM-SHA-256", user, password).close()
     except ClientError as error:
@@ -110,7 +112,6 @@ def enters(secured: Secured, user: str, password: str) -> bool:
 
 
 def served_serial(secured: Secured) -> int:
-    """Returns the serial number of the certificate that new connections get."""
     host, _, port = secured.listeners[LISTENER].rpartition(":")
     text = ssl.get_server_certificate((host, int(port)))
     return x509.load_pem_x509_certificate(text.encode()).serial_number

@@ -1,4 +1,4 @@
-"""Signed OAUTHBEARER tokens of an issuer whose public key is in a file (JWKS)."""
+"""Signed OAUTHBEARER tokens of an issuer. A JWKS file contains the public key of the issuer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMod
 LOGIN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 JUDGE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""The Java system property without which Kafka 4 does not read keys or tokens."""
+"""The Java system property that lists the URLs from which Kafka 4 may read keys or tokens."""
 VALID_S = 3600
 KEY_ID = "of-tests"
 
 
 class Issuer:
-    """Signs tokens; a broker that trusts the issuer reads the key file at ``keys_url``."""
+    """Signs tokens. A broker that trusts the issuer reads the keys at ``keys_url``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,16 +32,14 @@ class Issuer:
         self.keys_url = keys.as_uri()
 
     def token(self, user: str) -> str:
-        """Returns a valid token of the user."""
         return _signed(self._key, user)
 
     def forged(self, user: str) -> str:
-        """Returns a token with this issuer's key id, signed with another key."""
+        """Returns a token that has the key id of this issuer, but is signed with another key."""
         return _signed(rsa.generate_private_key(65537, 2048), user)
 
     def url_of(self, token: str) -> str:
-        """Returns the URL of a file with the token, for clients that read their token from a
-        URL."""
+        """Writes a token to a file. Returns its URL, for clients that read the token from a URL."""
         file = self._folder / f"{hashlib.sha256(token.encode()).hexdigest()[:16]}.jwt"
         file.write_text(token)
         return file.as_uri()

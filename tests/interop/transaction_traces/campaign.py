@@ -1,4 +1,5 @@
-"""Runs many traces on the same brokers and compares each response and each state."""
+"""Runs many traces on the same brokers, and compares each response and each state of a
+transactional id."""
 
 from __future__ import annotations
 
@@ -26,15 +27,15 @@ from tests.interop.transaction_traces.trace import (
 )
 
 TOGETHER = 8
-"""The number of concurrent traces. Each trace has its own ids, topics and group."""
+"""The number of traces that run concurrently. Each trace has its own transactional ids, topics and
+group."""
 PREPARED_AT_ONCE = 40
-"""The number of traces whose topics are created together."""
+"""The number of traces whose topics are created at the same time."""
 ENOUGH = 20
 """The number of comparisons that a run must reach for each version of each API."""
 COLUMNS = ("Dead", "Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
-"""The states that DescribeTransactions reports; "Dead" means an unknown id. A broker is in the
-state PrepareCommit or PrepareAbort until it has written the markers; a step waits for the end of
-this state."""
+"""The states that DescribeTransactions returns. "Dead" means that the id is unknown. PrepareCommit
+and PrepareAbort are omitted, because a step waits until the markers are written."""
 _STATE_ROWS = {
     TV1: (
         "InitProducerId none",
@@ -61,7 +62,7 @@ _STATE_ROWS[TV2] = (
 
 @dataclass
 class Failure:
-    """A trace with a response that differs."""
+    """A trace in which a response differs."""
 
     seed: int
     story: list[str]
@@ -74,17 +75,17 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """Runs traces with consecutive seeds from `first_seed`, until `steps` responses are
-    compared."""
+    """Runs traces with consecutive seeds from ``first_seed`` on, until ``steps`` responses have
+    been compared."""
 
     targets: list[Target]
-    """The broker under test, followed by the brokers with which it is compared."""
+    """The broker under test, and then the brokers with which it is compared."""
     rules: str
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     whole: bool = False
-    """True if the run continues for half as many steps again when the coverage is incomplete."""
+    """If true, an incomplete coverage lets the run continue for up to half as many steps."""
     stop_after: int = 6
     compared: Counter[tuple[str, int]] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -93,11 +94,11 @@ class Campaign:
     failed: list[Failure] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Serialises the requests in which Kafka's coordinator answers several clients at once, with
-    errors for the version of one client."""
+    """A lock for requests that Kafka's coordinator may answer for several clients together. For all
+    of them, the coordinator then uses the error codes of one client's version."""
 
     async def run(self) -> None:
-        """Runs the traces; stores the differences in `failed`."""
+        """Runs the traces. Stores those with differences in ``failed``."""
         last = self.first_seed + self.seeds
         for first in range(self.first_seed, last, PREPARED_AT_ONCE):
             if self._over:
@@ -148,7 +149,8 @@ class Campaign:
                 return
 
     async def _answer(self, side: Side, step: Step) -> tuple[dict[str, Any], str]:
-        """Returns the normalised response, and the state after the response."""
+        """Returns the normalized response to a step, and the state of the transactional id
+        afterwards."""
         answer = of_trace(side, step.api, await side.ask(step))
         return normal(side, answer), await side.settle(step.actor)
 
@@ -159,7 +161,8 @@ class Campaign:
         answers: list[tuple[dict[str, Any], str]],
         sides: list[Side],
     ) -> str | Reason | None:
-        """Returns the difference, or the reason why the trace ends here without a difference."""
+        """Returns a difference as text, or the reason why the trace ends without a difference, or
+        None."""
         mine, state = answers[0]
         for (other, other_state), side in zip(answers[1:], sides[1:], strict=True):
             if mine != other:
@@ -182,7 +185,6 @@ class Campaign:
         return None
 
     def missing(self) -> list[str]:
-        """Returns the coverage that the run has not reached."""
         lines = [
             f"{api} v{version} was compared {self.compared[api, version]} times, not {ENOUGH}"
             for api, (first, last) in self.ranges.items()
@@ -203,7 +205,6 @@ class Campaign:
         return min(last, last_of_tv1.get(api, last)) if self.rules == TV1 else last
 
     def report(self) -> str:
-        """Returns the counts of comparisons as text."""
         errors: dict[str, list[str]] = {}
         for (api, code), count in sorted(self.errors.items()):
             errors.setdefault(api, []).append(f"{code}: {count}")
@@ -219,7 +220,8 @@ async def _nobody() -> AsyncIterator[None]:
 
 
 async def _prepare(target: Target, topics: dict[str, int]) -> None:
-    """Creates topics, and waits for their partitions and the transaction coordinator."""
+    """Creates topics. Waits until the partitions and the transaction coordinator can serve
+    requests."""
     await target.prepare(topics)
     wire = await target.open("differential")
     places = [
@@ -238,7 +240,7 @@ async def _prepare(target: Target, topics: dict[str, int]) -> None:
 
 
 def row_of(step: Step) -> str:
-    """Returns the row of a step in the table of requests by state."""
+    """Returns the row of the coverage table to which a step belongs."""
     who = step.says.get("who", "")
     if step.api == "EndTxn":
         rules = TV2 if step.version >= 5 else TV1

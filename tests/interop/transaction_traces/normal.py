@@ -1,4 +1,4 @@
-"""Responses normalised for comparison: producer ids are named, and random values and times are
+"""Normalizes responses for comparison: names replace producer ids, and random values and times are
 removed."""
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _DROPPED = frozenset(
     }
 )
 _ONLY_WHETHER = frozenset({"transaction_start_time_ms", "coordinator_epoch"})
-"""Times and epochs of one broker; the comparison checks only that both responses have them."""
+"""Fields of which the comparison checks only whether a response has a value, such as times and
+epochs."""
 
 
 def normal(side: Side, value: Any, key: str = "") -> Any:
@@ -56,7 +57,8 @@ def normal(side: Side, value: Any, key: str = "") -> Any:
 
 
 def _records(side: Side, data: bytes) -> list[Any]:
-    """Returns the batches in order, with the fields that consumers and the producer state use."""
+    """Returns the batches in order, with the fields that matter for consumers and for the producer
+    state."""
     found = []
     for header, _ in iter_stored(data, partial=True):
         records = records_of(data, header)
@@ -71,7 +73,7 @@ def _records(side: Side, data: bytes) -> list[Any]:
 
 
 def of_trace(side: Side, api: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Returns a response without the values that belong to other traces of the same run."""
+    """Returns a response without the entries of other traces that run at the same time."""
     if api != "ListTransactions":
         return answer
     mine = [
@@ -83,7 +85,7 @@ def of_trace(side: Side, api: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def codes(value: Any) -> list[int]:
-    """Returns all nonzero error codes of a response; [0] if all are 0."""
+    """Returns the nonzero error codes in a response, or [0] if all are 0."""
 
     def found(part: Any) -> set[int]:
         if isinstance(part, dict):

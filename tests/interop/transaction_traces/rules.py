@@ -1,7 +1,5 @@
-"""The differences between transactions in Muster and in Kafka.
-
-docs/use/differences.md contains each difference with its reason.
-"""
+"""The allowed differences between transactions in Muster and in Kafka. docs/use/differences.md
+lists each with its reason."""
 
 from __future__ import annotations
 
@@ -25,12 +23,12 @@ from tests.interop.transaction_traces.trace import Step
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason why two brokers may differ, and whether the trace can continue."""
+    """A reason why two responses may differ. ``goes_on`` is true if the trace can continue."""
 
     text: str
     goes_on: bool
     nothing_appended: bool = False
-    """True if the partition must have the same log end offset on both brokers."""
+    """If true, the partition must have the same log end offset on both brokers."""
 
 
 TIMED_OUT = Reason("EndTxn with commit is repeated after a timeout aborted the transaction", True)
@@ -53,11 +51,11 @@ REASONS = (
     NEW_GROUP,
     NEVER_COMPLETE,
 )
-"""All reasons; a test checks that docs/use/differences.md contains each reason."""
+"""All reasons for differences. A test checks that docs/use/differences.md lists each of them."""
 
 
 def reason_of(step: Step, state: str, mine: dict[str, Any], other: dict[str, Any]) -> Reason | None:
-    """Returns the reason why two responses may differ; None if the difference is not allowed."""
+    """Returns the reason why two responses may differ, or None if the difference is not allowed."""
     both = (codes(mine), codes(other))
     who = step.says.get("who")
     if who == "other" and both == ([INVALID_PRODUCER_ID_MAPPING], [INVALID_PRODUCER_EPOCH]):
@@ -97,12 +95,13 @@ def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
 
 
 def _used(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the listed ids, except ids that had no transaction since InitProducerId."""
+    """Returns the listed transactional ids whose state is not Empty."""
     return [each for each in answer["transaction_states"] if each["transaction_state"] != "Empty"]
 
 
 def _undated(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns descriptions without the transaction time of ids that have no transaction."""
+    """Returns the descriptions of transactional ids. Removes the start time from an id that has no
+    transaction."""
     return [
         {**each, "transaction_start_time_ms": each["transaction_state"] == "Empty" or each}
         for each in answer["transaction_states"]

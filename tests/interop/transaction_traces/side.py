@@ -1,4 +1,5 @@
-"""One broker in one trace: the state of its producers, and the requests for the steps."""
+"""One broker in one trace: the state of the producers on this broker, and the requests of the
+steps."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ PASSING = (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
 )
-"""Errors of a broker that is not ready yet; a Produce response has NOT_ENOUGH_REPLICAS instead."""
+"""Errors of a broker that is not ready. The error of such a broker in a Produce response is
+NOT_ENOUGH_REPLICAS."""
 UNSETTLED = ("PrepareCommit", "PrepareAbort")
 
 Request = dict[str, Any]
@@ -35,16 +37,17 @@ Request = dict[str, Any]
 
 @dataclass
 class Producer:
-    """The state of a producer: its ids and epochs, the newest last, and its sequences."""
+    """The producer ids and epochs that a producer has received, and its sequence numbers."""
 
     given: list[tuple[int, int]] = field(default_factory=lambda: [(-1, -1)])
     sequences: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
-    """The number of accepted records, by producer id, epoch and partition."""
+    """The number of accepted records. The key is producer id, epoch, topic and partition."""
     fresh: set[tuple[int, int, str, int]] = field(default_factory=set)
-    """The keys for which records were accepted since the last InitProducerId or EndTxn."""
+    """The keys of ``sequences`` for which records were accepted since the last InitProducerId or
+    EndTxn."""
 
     def claims(self, who: str, others: tuple[int, int]) -> tuple[int, int]:
-        """Returns the producer id and epoch to send in a request."""
+        """Returns the producer id and epoch that a request sends for the placeholder ``who``."""
         producer_id, epoch = self.given[-1]
         match who:
             case "none":
@@ -65,7 +68,8 @@ class Side:
 
     target: Target
     name: str
-    """The trace's name, which is the prefix of the trace's ids, group and topics."""
+    """The name of the trace. It is the prefix of the transactional ids, the group and the topics of
+    the trace."""
     wire: Wire
     producers: list[Producer] = field(default_factory=lambda: [Producer() for _ in IDS])
     pid_names: dict[int, str] = field(default_factory=dict)
@@ -77,7 +81,8 @@ class Side:
         return f"{self.name}-{IDS[actor]}"
 
     async def ask(self, step: Step) -> dict[str, Any]:
-        """Repeats a step as long as the broker is not ready; returns the response."""
+        """Sends the request of a step, and repeats it while the broker is not ready. Returns the
+        response."""
         if step.api == AWAIT_ABORT:
             await self._until(lambda state: state.startswith("CompleteAbort"), step.actor)
             return {}
@@ -96,13 +101,12 @@ class Side:
         return answer
 
     async def state(self, actor: int) -> str:
-        """Returns the state of the transactional id of a producer; "Dead" if the id is unknown."""
+        """Returns the state of a producer's transactional id, or "Dead" if the id is unknown."""
         asked = {"transactional_ids": [self.transactional_id(actor)]}
         answer = await self.wire.send("DescribeTransactions", 0, asked)
         return answer["transaction_states"][0]["transaction_state"] or "Dead"
 
     async def end_offset(self, partition: tuple[str, int]) -> int:
-        """Returns the end offset of a partition."""
         topic, index = partition
         asked = {"partition_index": index, "timestamp": -1}
         topics = [{"name": self.topic(topic), "partitions": [asked]}]
@@ -112,13 +116,13 @@ class Side:
         return end
 
     async def settle(self, actor: int) -> str:
-        """Waits until all markers are written, because a broker writes them after its response;
-        returns the state."""
+        """Waits until all markers are written, which happens after the response. Returns the state
+        of the transactional id."""
         return await self._until(lambda state: state not in UNSETTLED, actor)
 
     async def _until(self, holds: Callable[[str], bool], actor: int) -> str:
-        """Waits until ``holds`` accepts the state of the actor's transactional id; returns the last
-        state."""
+        """Waits until ``holds`` returns True for the state of the transactional id. Returns the
+        last state."""
         for _ in range(int(SETTLED_WITHIN_S / PAUSE_S)):
             if holds(state := await self.state(actor)):
                 break
@@ -143,7 +147,8 @@ class Side:
                     producer.fresh.add(key)
 
     def _kind(self, step: Step) -> str:
-        """Returns the kind of a Produce; only records of this transaction are repeated."""
+        """Returns the kind of a Produce step. Only records of the current transaction can be
+        repeated; otherwise the kind is "next"."""
         kind: str = step.says["kind"]
         if kind == "repeat" and self._key(step) not in self.producers[step.actor].fresh:
             return "next"
@@ -295,7 +300,6 @@ class Side:
 
 
 def _codes(value: Any) -> set[int]:
-    """Returns all error codes of a response."""
     if isinstance(value, dict):
         own = {part for key, part in value.items() if key.endswith("error_code")}
         return own.union(*map(_codes, value.values()))

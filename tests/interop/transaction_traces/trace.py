@@ -1,9 +1,9 @@
 """Traces of transactional requests that depend only on a seed.
 
-Producers 0 and 1 share the transactional id "x" and fence each other; producer 2 has "y". A step
-contains the placeholder "own", "before", "next" or "other" for producer id and epoch, which is
-replaced by the values of each broker. Goals lead an id through complete transactions; single valid
-and invalid requests occur in between.
+Producers 0 and 1 share the transactional id "x" and fence each other. Producer 2 has the id "y". A
+step contains a placeholder for producer id and epoch, such as "own" or "before", which is replaced
+by values of the broker. Some steps form complete transactions. Single requests, valid or invalid,
+are between them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ IDS = ("x", "x", "y")
 """The transactional id of each producer."""
 PARTITIONS = {"t": 3, "u": 2}
 WHO = ("own", "before", "next", "other")
-"""The placeholders for producer id and epoch: the producer's own; the previous or the next
-epoch; the id and epoch of another producer."""
+"""The placeholders for producer id and epoch. "before" and "next" are the producer's own id with
+the previous or the next epoch. "other" is the id of another producer."""
 
 VERSIONS = {
     "InitProducerId": (0, 5),
@@ -39,15 +39,14 @@ VERSIONS = {
     "OffsetFetch": (7, 10),
     "FindCoordinator": (1, 6),
 }
-"""The first and last version of each API in traces, limited to the versions that a broker
-serves."""
+"""The first and the last version of each API that traces use, if the brokers serve them."""
 LAST_OF_TV1 = {"EndTxn": 4, "TxnOffsetCommit": 4, "Produce": 11, "AddPartitionsToTxn": 5}
 _FIRST_OF_TV2 = {"EndTxn": 5, "TxnOffsetCommit": 5, "Produce": 12, "InitProducerId": 3}
 
 
 @dataclass(frozen=True)
 class Step:
-    """A request of a producer, or a pause until the broker has aborted its transaction."""
+    """A request of a producer, or a wait until the broker has aborted its transaction."""
 
     actor: int
     api: str
@@ -67,16 +66,16 @@ _NOISE = {
     "ListOffsets": 8,
     "Produce": 4,
 }
-"""The relative frequencies of single requests, by default 2; APIs with many versions have higher
+"""The relative frequency of each single request, by default 2. APIs with many versions have higher
 frequencies."""
 
 AWAIT_ABORT = "await abort"
-"""A step without a request: it waits until the transaction has timed out and the broker has checked
-for timeouts."""
+"""The name of a step without a request. It waits until the transaction has timed out and the broker
+has aborted it."""
 
 
 class Script:
-    """The steps of one seed."""
+    """Creates the steps for one seed."""
 
     def __init__(self, seed: int, rules: str, ranges: dict[str, tuple[int, int]]) -> None:
         self.rng = random.Random(seed)
@@ -103,7 +102,8 @@ class Script:
         return self.rng.random() < probability
 
     def version(self, api: str, rules: str = "") -> int:
-        """Returns each version in rotation; the seed decides the first version."""
+        """Returns the next version of an API, in rotation. The seed determines the first
+        version."""
         first, last = self.ranges[api]
         if TV1 in (rules, self.rules):
             last = min(last, LAST_OF_TV1.get(api, last))
@@ -131,7 +131,7 @@ class Script:
             self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def transaction(self) -> None:
-        """Adds a complete transaction, with one of the transaction versions."""
+        """Adds the steps of a complete transaction with one of the transaction versions."""
         actor = self.rng.randrange(len(IDS))
         rules = self.rng.choice((TV1, TV2)) if self.rules == TV2 else TV1
         self.start(actor)
@@ -169,8 +169,8 @@ class Script:
             self.noise_OffsetFetch(actor)
 
     def fence(self) -> None:
-        """Adds an open transaction, and a second producer that initialises the same transactional
-        id."""
+        """Adds an open transaction, and InitProducerId of a second producer with the same
+        transactional id."""
         self.start(0)
         self.add(0, "AddPartitionsToTxn", who="own", partitions=self.partitions())
         self.started.add(1)
@@ -181,7 +181,7 @@ class Script:
         self.produce(0, self.partitions()[0])
 
     def timeout(self) -> None:
-        """Adds a transaction that times out, and the producer's next requests."""
+        """Adds a transaction that times out, and later requests of its producer."""
         actor = self.rng.randrange(len(IDS))
         self.started.add(actor)
         self.add(actor, "InitProducerId", who="none", timeout_ms=1)
@@ -194,8 +194,8 @@ class Script:
         self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def go_on(self, actor: int | None = None) -> None:
-        """Adds InitProducerId with the producer's own id after an error; sometimes adds it twice
-        (KIP-360)."""
+        """Adds InitProducerId with the producer's current id, as after an error. Sometimes adds it
+        twice (KIP-360)."""
         actor = self.rng.randrange(len(IDS)) if actor is None else actor
         who = self.rng.choice(("own", "own", "before"))
         self.add(actor, "InitProducerId", TV2, who=who, timeout_ms=60_000)
@@ -245,8 +245,8 @@ class Script:
         self.produce(actor, self.partitions()[0])
 
     def noise_WriteTxnMarkers(self, actor: int) -> None:
-        """Adds WriteTxnMarkers that are rejected because of an old epoch or an unknown
-        partition."""
+        """Adds a WriteTxnMarkers request with an old epoch or an unknown partition, which is
+        rejected."""
         partition = self.rng.choice((("nope", 0), ("t", 17)))
         self.add(actor, "WriteTxnMarkers", partition=partition)
 
@@ -279,12 +279,12 @@ class Script:
 
 
 def trace_of(seed: int, rules: str, ranges: dict[str, tuple[int, int]]) -> list[Step]:
-    """Returns the steps of a seed; equal arguments give equal steps."""
+    """Returns the steps for a seed. Equal arguments give equal steps."""
     return Script(seed, rules, ranges).run()
 
 
 def common_ranges(served: list[dict[int, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """Returns the version ranges that all of these brokers serve."""
+    """Returns for each API the range of versions that all brokers serve."""
     found = {}
     for api, (least, most) in VERSIONS.items():
         key = BY_NAME[api].key

@@ -10,7 +10,7 @@ BOTH = ("open", "shut")
 
 
 def commit(*topics: str, by_id: bool = False, group: str = OWN) -> Value:
-    """Returns an OffsetCommit request of no member, for the first partition of each topic."""
+    """Returns an OffsetCommit request without a member, for the first partition of each topic."""
     asked = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"name": topic}),
@@ -22,13 +22,13 @@ def commit(*topics: str, by_id: bool = False, group: str = OWN) -> Value:
 
 
 def offsets(*topics: str) -> list[Value]:
-    """Returns the topics of an OffsetFetch request, each with its first partition."""
+    """Returns the topics field of an OffsetFetch request, with the first partition of each topic."""
     return [{"name": topic, "partition_indexes": [0]} for topic in topics]
 
 
 def join(group: str, version: int) -> Value:
-    """Returns a JoinGroup request of a new member, with an instance id so that one request is
-    enough."""
+    """Returns a JoinGroup request of a new static member, because a dynamic member would need two
+    requests."""
     fields: dict[str, Any] = {"group_instance_id": "static"} if version >= 5 else {}
     return {
         "group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000,

@@ -1,4 +1,4 @@
-"""Requests about ACLs, users, quotas, tokens and logins."""
+"""Requests about ACLs, users, quotas, delegation tokens and logins."""
 
 from __future__ import annotations
 

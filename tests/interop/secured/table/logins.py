@@ -1,4 +1,4 @@
-"""Sequences of login messages, and the responses of Apache Kafka 4.3.1."""
+"""Sequences of login messages, with the responses that Apache Kafka 4.3.1 returns."""
 
 from __future__ import annotations
 

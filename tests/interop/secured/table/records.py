@@ -12,7 +12,7 @@ UNKNOWN_TOPIC = 3
 IN_TRANSACTION = batch(
     b"x", producer_id=4711, producer_epoch=0, base_sequence=0, is_transactional=True
 )
-"""A batch with a producer id that was never issued."""
+"""A transactional batch with a producer id that no broker has assigned."""
 
 
 def produce(
@@ -21,7 +21,7 @@ def produce(
     transactional_id: str | None = None,
     records: bytes = batch(b"x"),
 ) -> Value:
-    """Returns a Produce request with one record for the first partition of each topic."""
+    """Returns a Produce request for the first partition of each topic."""
     data = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"name": topic}),
@@ -35,7 +35,8 @@ def produce(
 
 
 def fetch(*topics: str, by_id: bool = False, **fields: int) -> Value:
-    """Returns a Fetch request for the first partition of each topic from offset 0, without waiting."""
+    """Returns a Fetch request for the first partition of each topic, from offset 0 and without
+    waiting."""
     asked = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"topic": topic}),
@@ -56,7 +57,6 @@ def list_offsets(*topics: str) -> Value:
 
 
 def metadata(*topics: str, **fields: bool) -> Value:
-    """Returns a Metadata request for these topics."""
     asked = [{"topic_id": bytes(16), "name": topic} for topic in topics]
     return {"topics": asked, "allow_auto_topic_creation": False, **fields}
 

@@ -1,4 +1,4 @@
-"""Requests that create, change and describe topics, settings and directories."""
+"""Requests that create, change and describe topics, settings and log directories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NEW = f"{OWN}-new"
 
 
 def create(*names: str, is_checked: bool = False) -> Value:
-    """Returns a CreateTopics request; each topic has one partition."""
+    """Returns a CreateTopics request. Each topic has one partition."""
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
     return {"topics": topics, "timeout_ms": 20_000, "validate_only": is_checked}
 
@@ -24,8 +24,8 @@ def described(*resources: tuple[int, str], key: str = "retention.ms") -> Value:
 
 
 def changes(**fields: int) -> Value:
-    """Returns a request that changes one setting per resource, fully or incrementally, with
-    validate_only."""
+    """Returns an AlterConfigs or IncrementalAlterConfigs request with validate_only, for one
+    setting of each resource."""
     of_topics = [(TOPIC, name, "retention.ms", "1000") for name in (*BOTH, "absent")]
     return {
         "resources": [

@@ -1,4 +1,4 @@
-"""All requests of the table."""
+"""The whole table: the requests of all modules of this folder."""
 
 from __future__ import annotations
 
