@@ -1,4 +1,4 @@
-"""Rows for archives, and checks of the content of archives."""
+"""Rows to write into archives, and checks of the content of archives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_MS = 1_767_225_600_000
 
 
 def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa.RecordBatch:
-    """Rows of commits at these log offsets."""
+    """Returns event rows of commits whose records have the log offsets ``offsets``."""
     rows = [
         {"log_partition": partition, "log_offset": offset, "written_at": at_ms * 1000,
          "kind": "commit", "group_id": "billing", "topic": "orders", "partition": 0,
@@ -31,7 +31,7 @@ def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa
 
 
 def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch:
-    """Returns a history row for a damaged record."""
+    """Returns an event row for a damaged record."""
     row = {
         "log_partition": partition,
         "log_offset": offset,
@@ -43,7 +43,8 @@ def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch
 
 
 def stretch(base: int, last: int, at_ms: int = START_MS, topic: str = "orders") -> pa.Table:
-    """Returns a stretch (records ``base`` to ``last``) of partition 0 of a topic."""
+    """Returns a table with one stretch: the records from offset ``base`` to ``last`` of partition 0
+    of a topic."""
     row = {"topic": topic, "partition": 0, "base_offset": base, "last_offset": last,
            "first_at": at_ms * 1000, "last_at": at_ms * 1000}  # fmt: skip
     return pa.Table.from_pylist([row], STRETCHES)
@@ -67,7 +68,7 @@ def places(folder: Path) -> list[tuple[int, int]]:
 
 
 def logged(broker: Broker) -> list[Row]:
-    """Returns the broker's events, read by requests to the broker."""
+    """Returns the broker's events as rows, read over the Kafka protocol."""
     parts = open_source(broker.bootstrap).event_parts(None) or ()
     rows = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
     return sorted(rows, key=place)
@@ -78,7 +79,7 @@ def place(row: Row) -> tuple[int, int]:
 
 
 def is_the_log(broker: Broker, out: Path) -> None:
-    """Asserts that the archive has every record of the broker's log exactly once."""
+    """Asserts that the archive contains every record of the broker's log exactly once."""
     assert sorted(rows_of(out, "events"), key=place) == logged(broker)
     manifest = load(out)
     assert manifest is not None

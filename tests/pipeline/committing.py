@@ -1,4 +1,4 @@
-"""Commits of a real client, sent when the group has a coordinator."""
+"""Commits offsets with a real client, after waiting for the group's coordinator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests import waiting
 def commit(
     settings: Mapping[str, str], group: str, *commits: Sequence[tuple[str, int, int]]
 ) -> None:
-    """Commits each (topic, partition, offset) with its own request, without joining the group."""
+    """Sends one OffsetCommit request for each argument in ``commits``, which lists (topic,
+    partition, offset). The client does not join the group."""
     consumer = Consumer({**settings, "group.id": group})
     for some in commits:
         places = [TopicPartition(*each) for each in some]

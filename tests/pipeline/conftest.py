@@ -1,4 +1,5 @@
-"""Fixtures: one Spark session per test process, and a small history; and times."""
+"""Fixtures of one Spark session per test process and of a small history, and a function that
+returns times."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session on a machine whose only Java is the Java of the extra `pipeline`."""
+    """Yields a Spark session that uses the Java of the extra `pipeline`, as on a machine without
+    other Java."""
     with pytest.MonkeyPatch.context() as patch:
         without_java(patch, tmp_path_factory.mktemp("path"))
         session = open_session("local[2, 2]", settings=SMALL)

@@ -1,6 +1,8 @@
-"""Logs with live records and copies of old records, and the arrival time of each record.
+"""Simulated logs with live records and with copies of old records, for tests of estimated arrival
+times.
 
-A log is available as the batches of its files, and as the ListOffsets responses of a broker.
+A log knows the arrival time of each record. Tests read it as batches from files, or as the
+ListOffsets responses of a broker.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tests.pipeline.relations import ms
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 YEAR: Final = 365 * DAY
 READ_MS: Final = ms(0)
-"""The time at which all logs are read."""
+"""The time in ms at which a test reads all logs."""
 
 
 @dataclass
@@ -34,31 +36,31 @@ class Log:
     arrived_ms: list[int] = field(default_factory=list)
     dates_ms: list[int] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
-    """The first offset of each batch."""
+    """The base offset of each batch."""
     now_ms: int = READ_MS - 3 * DAY
     ahead_ms: int = 0
-    """The maximum time by which a producer's clock is ahead."""
+    """The maximum time in ms by which the clock of a producer is ahead."""
 
     def live(self, count: int, every_ms: int = 1, ahead_ms: int = 0) -> Log:
-        """Appends records written at their timestamps, by a clock that may be ahead."""
+        """Appends ``count`` records that arrive every ``every_ms``. Their timestamps are
+        ``ahead_ms`` after their arrival, because the producer's clock is ahead."""
         return self._add([self.now_ms + n * every_ms for n in range(count)], ahead_ms, 1)
 
     def copy(self, count: int, old_ms: int = YEAR, every_ms: int = 1, together: int = 1) -> Log:
-        """Appends records whose timestamps are `old_ms` before their arrival, `together` records
-        per batch."""
+        """Appends records whose timestamps are ``old_ms`` before their arrival. Each batch has
+        ``together`` records."""
         first = self.now_ms
         return self._add(
             [first + n // together * every_ms for n in range(count)], -old_ms, together
         )
 
     def rest(self, rest_ms: int) -> Log:
-        """Lets ``rest_ms`` pass without new records."""
         self.now_ms += rest_ms
         return self
 
     def read_after(self, later_ms: int) -> Log:
-        """Shifts all times of the log, so that its last record arrives ``later_ms`` before the read
-        time."""
+        """Shifts all times of the log, so that its last record arrives ``later_ms`` before
+        READ_MS."""
         moved_ms = READ_MS - later_ms - self.now_ms
         self.now_ms += moved_ms
         self.arrived_ms = [each + moved_ms for each in self.arrived_ms]
@@ -96,7 +98,7 @@ def _time(at_ms: int) -> datetime:
 
 
 class _Broker:
-    """A broker with these logs that returns offsets by time as ListOffsets does."""
+    """A broker with the given logs that answers lookups of offsets by time."""
 
     moved_bytes = 0
 
@@ -104,7 +106,8 @@ class _Broker:
         self._most = {key: list(accumulate(log.dates_ms, max)) for key, log in logs.items()}
 
     def answer(self, partition: Partition, at_ms: int) -> Found:
-        """Returns the first record whose timestamp is at or after a time, as ListOffsets does."""
+        """Returns the first record whose timestamp is at or after ``at_ms``, as ListOffsets
+        does."""
         most = self._most[partition]
         if at_ms in (EARLIEST, LATEST):
             return Found(0 if at_ms == EARLIEST else len(most), -1)
@@ -118,7 +121,7 @@ def over_the_wire(
     held: dict[Partition, Sequence[int]],
     since_ms: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns the rows of STRETCHES that a reader gets from a broker with these logs."""
+    """Returns the rows of STRETCHES that the pipeline reads from a broker with the given logs."""
     broker = _Broker(logs)
     monkeypatch.setattr(
         times, "list_known", lambda _, asks: [broker.answer(*each) for each in asks]
@@ -128,11 +131,12 @@ def over_the_wire(
 
 
 def any_log(chance: Random) -> Log:
-    """Returns a random log of live records, pauses and copies, read some time after its end.
+    """Returns a random log of live records, pauses and copies. The log is read some time after its
+    last record.
 
     The timestamps of copies are at least two hours before their arrival, and before all live
-    records. After a record whose timestamp is ahead, the next record shows that the clock was
-    ahead.
+    records. If a record has a timestamp ahead of its arrival, the timestamp of the next record
+    shows that the clock was ahead.
     """
     log, live_ms = Log(), 0
     for _ in range(chance.randint(1, 6)):

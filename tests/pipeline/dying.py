@@ -1,7 +1,8 @@
-"""Runs work in child processes that kill themselves (SIGKILL) before a chosen step.
+"""Runs work in child processes that kill themselves with SIGKILL before a chosen change to the
+disk.
 
-A step is a change to the disk. Each run is a forked process, so that it does not repeat the
-imports, and has no chance to clean up.
+A killed process cannot clean up. Each run is a forked process, so that it does not import the
+modules again.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from pathlib import Path
 from typing import Any
 
 STEPS = ("fsync", "replace", "rename", "unlink", "mkdir", "ftruncate", "pwrite")
-"""The functions of the module os with which the tested code changes the disk."""
+"""Functions of the module os with which the tested code changes the disk. Each call is one step."""
 DEATHS = ".deaths"
 LOCK = ".run.lock"
-"""The lock file, which the work removes as its last step."""
+"""Suffix of the lock file. Removing this file is the last step of the work and is not counted."""
 
 
 def everywhere(work: Callable[[str], None], root: str) -> None:
-    """Runs ``work(FOLDER)`` to its end in folder 0000. Then, for each step of the work, runs it in
-    a new folder, kills it before that step and runs it again; sometimes also kills the second run
-    before an earlier step."""
+    """Tests that the work survives a kill before each of its steps.
+
+    Runs ``work(FOLDER)`` to its end in folder 0000. Then runs the work once per step, each time in
+    a new folder: the work is killed before this step and is then run again. Every fourth time, the
+    second run is also killed, and a third run follows.
+    """
     assert _run(work, root, 0, None) == 0
     steps = int((Path(root) / "0000" / DEATHS).read_text())
     for step in range(1, steps + 1):
@@ -34,7 +38,7 @@ def everywhere(work: Callable[[str], None], root: str) -> None:
 
 
 def died(folder: Path) -> int:
-    """Returns the number of times that the work in a folder was killed."""
+    """Returns the number of times that the work in ``folder`` was killed."""
     return len((folder / DEATHS).read_text().split())
 
 
@@ -56,8 +60,8 @@ def _run(work: Callable[[str], None], root: str, number: int, dies_at: int | Non
 
 
 def _watch(folder: Path, dies_at: int | None) -> Callable[[], int]:
-    """Counts steps from now on, and kills the process before step ``dies_at``; returns a function
-    that returns the count."""
+    """Kills the process before step ``dies_at``. Returns a function that returns the number of
+    steps so far."""
     count = 0
 
     def before(step: Callable[..., Any]) -> Callable[..., Any]:

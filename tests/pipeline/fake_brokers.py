@@ -1,4 +1,4 @@
-"""Fake brokers on real sockets, each with the responses that the test specifies."""
+"""Fake Kafka brokers on real sockets. The test specifies the response to each API."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from protocol.records.stored import iter_stored
 
 Value = dict[str, Any]
 Answer = Callable[["FakeBroker", Value], "Value | bytes | None"]
-"""A function that makes a response: bytes are sent unchanged; None closes the connection."""
+"""A function that returns a response to a request. Bytes are sent unchanged; None closes the
+connection."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 VERSIONS = {"ApiVersions": (0, 0), "Metadata": (0, 12), "ListOffsets": (1, 7), "Fetch": (3, 12)}
 
 
 class FakeBroker:
-    """A broker of a fake cluster; `asked` contains the received requests by API."""
+    """A broker of a fake cluster. The attribute `asked` lists the received requests."""
 
     def __init__(
         self, answers: Mapping[str, Answer], versions: Mapping[str, tuple[int, int]] | None = None
@@ -45,7 +46,6 @@ class FakeBroker:
         self._server.server_close()
 
     def requests(self, name: str) -> list[Value]:
-        """Returns the received requests of one API."""
         return [value for api, value in self.asked if api == name]
 
     def answer(self, name: str, value: Value) -> Value | bytes | None:
@@ -88,8 +88,8 @@ class _Handler(socketserver.BaseRequestHandler):
 def metadata(
     brokers: Mapping[int, FakeBroker], leaders: Mapping[int, int], topic: str = OFFSETS_TOPIC
 ) -> Value:
-    """Returns a Metadata response: the cluster's brokers, and the leaders of one topic's
-    partitions."""
+    """Returns a Metadata response with the brokers of the cluster and the partition leaders of one
+    topic."""
     return {
         "brokers": [
             {"node_id": node, "host": "127.0.0.1", "port": broker.port}
@@ -117,7 +117,8 @@ def metadata(
 
 
 def listed(value: Value, offset_of: Callable[[int, int], int], code: int = 0) -> Value:
-    """Returns a ListOffsets response with an offset per partition and timestamp."""
+    """Returns a response to the ListOffsets request ``value``. ``offset_of`` returns the offset for
+    a partition and a timestamp."""
     return {
         "topics": [
             {
@@ -137,7 +138,7 @@ def listed(value: Value, offset_of: Callable[[int, int], int], code: int = 0) ->
 
 
 def fetched(entries: list[Value], throttle_time_ms: int = 0) -> Value:
-    """Returns a Fetch response with these partitions."""
+    """Returns a Fetch response. ``entries`` are its partitions."""
     return {
         "throttle_time_ms": throttle_time_ms,
         "responses": [{"topic": OFFSETS_TOPIC, "partitions": entries}] if entries else [],
@@ -145,7 +146,7 @@ def fetched(entries: list[Value], throttle_time_ms: int = 0) -> Value:
 
 
 def entry(number: int, records: bytes = b"", code: int = 0, high_watermark: int = 1 << 40) -> Value:
-    """Returns a partition of a Fetch response."""
+    """Returns the part of a Fetch response for one partition."""
     return {
         "partition_index": number,
         "error_code": code,
@@ -156,8 +157,8 @@ def entry(number: int, records: bytes = b"", code: int = 0, high_watermark: int 
 
 
 def from_log(log: bytes) -> Callable[[Value, int], Value]:
-    """Returns a function that answers each Fetch with one batch that starts at the fetch offset, as
-    a broker with this log does."""
+    """Returns a function that answers a Fetch request with the batch that contains the fetch
+    offset, as a broker whose log has the bytes ``log``."""
     batches = [(header, log[at : header.end]) for header, at in iter_stored(log)]
 
     def answer(asked: Value, number: int) -> Value:
@@ -170,5 +171,5 @@ def from_log(log: bytes) -> Callable[[Value, int], Value]:
 
 
 def asked_of(value: Value) -> dict[int, Value]:
-    """Returns the partitions of a Fetch request."""
+    """Returns the partitions of a Fetch request, by partition number."""
     return {each["partition"]: each for topic in value["topics"] for each in topic["partitions"]}

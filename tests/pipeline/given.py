@@ -1,4 +1,5 @@
-"""A source whose rows the test passes, and a function that reads a table that a run wrote."""
+"""A source whose rows the test provides, and a function that reads a table from the output of a
+run."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.pipeline.relations import rows_of
 
 
 class GivenSource:
-    """A source that returns the given rows and records its calls."""
+    """A source that returns the rows of the test and records how often it is read."""
 
     where = "given"
     cluster_id: str | None = None
@@ -33,8 +34,7 @@ class GivenSource:
         self.asked.append("events")
         return [rows_of(EVENTS, self.events)]
 
-    def event_files(self) -> None:
-        """Returns None, because the source has rows instead of files."""
+    def event_files(self) -> None: ...
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
         self.asked += [f"stretches of {topic}" for topic in sorted(asked.topics)]
@@ -44,8 +44,7 @@ class GivenSource:
             rows_of(STRETCHES, [each for each in self.stretches if each["topic"] in asked.topics])
         ]
 
-    def stretch_files(self) -> None:
-        """Returns None, because the source has rows instead of files."""
+    def stretch_files(self) -> None: ...
 
     def topics(self) -> Collection[str]:
         return {each["topic"] for each in self.stretches or ()}
@@ -64,15 +63,15 @@ class GivenSource:
 
 
 def committed(number: int, group: str, offset: int, **columns: Any) -> dict[str, Any]:
-    """Returns a commit for partition 0 of orders: record ``number`` of the log, written ``number``
-    seconds after the start."""
+    """Returns a commit for partition 0 of topic orders. Its record has log offset ``number`` and
+    was written ``number`` seconds after the start."""
     place = {"log_partition": 0, "log_offset": number, "kind": COMMIT, "written_at": at(number)}
     what = {"group_id": group, "topic": "orders", "partition": 0, "committed_offset": offset}
     return {**place, **what, "metadata": "", **columns}
 
 
 def table(folder: Path | str, name: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Returns a table's rows as any Parquet reader returns them, sorted by their text."""
+    """Returns the rows of a table, read by pyarrow and sorted by their text."""
     place = Path(folder) / name
     found = pyarrow.dataset.dataset(place, pa.schema(list(schema)), partitioning="hive")
     return sorted(found.to_table().to_pylist(), key=str)

@@ -1,4 +1,4 @@
-"""Small histories as lists of dicts with the columns of EVENTS."""
+"""Builders of small histories: lists of dicts with the columns of the schema EVENTS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ STREAMS = "streams"
 
 
 class History:
-    """Events in log order; times are seconds after 2026-01-01 00:00 UTC."""
+    """Events in the order of their log offsets. All times are seconds after 2026-01-01 00:00
+    UTC."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -33,16 +34,14 @@ class History:
         return self
 
     def marker(self, seconds: float, producer_id: int, ends: str, epoch: int = 0) -> History:
-        """Adds the end marker of a transaction; ``ends`` is COMMITTED or ABORTED."""
+        """Adds the marker that ends a transaction. ``ends`` is COMMITTED or ABORTED."""
         ended = {"producer_id": producer_id, "producer_epoch": epoch, "marker": ends}
         return self.add(seconds, MARKER, None, **ended)
 
     def unknown(self, seconds: float, group: str | None, key: bytes | None = b"\0\x63") -> History:
-        """Adds a record of an unknown kind."""
         return self.add(seconds, UNKNOWN, group, raw_key=key, raw_value=b"four")
 
     def damaged(self, seconds: float) -> History:
-        """Adds a damaged record."""
         why = {"file": "0.log", "position": 7, "reason": "its checksum is wrong"}
         return self.add(seconds, DAMAGED, None, damage=why)
 
@@ -51,7 +50,6 @@ class History:
         return self.add(seconds, COMMIT, group, **{**place, "commit_at": at(seconds), **columns})
 
     def forget(self, seconds: float, group: str, **columns: Any) -> History:
-        """Adds a tombstone of a committed offset."""
         place = {"topic": "orders", "partition": 0}
         return self.add(seconds, COMMIT_TOMBSTONE, group, **{**place, **columns})
 
@@ -69,12 +67,12 @@ class History:
         return self.add(seconds, GROUP, group, **{**row, **columns})
 
     def delete(self, seconds: float, group: str) -> History:
-        """Adds a tombstone of the group."""
         return self.add(seconds, GROUP_TOMBSTONE, group)
 
 
 class ModernGroup:
-    """Writes the records of a KIP-848, KIP-932 or KIP-1071 group into a history."""
+    """Adds the records of a consumer group (KIP-848), share group (KIP-932) or streams group
+    (KIP-1071) to a history."""
 
     def __init__(self, history: History, group: str, kind: str = "consumer") -> None:
         self._history = history
@@ -82,20 +80,20 @@ class ModernGroup:
         self._kind = kind
 
     def member(self, seconds: float, name: str, **columns: Any) -> None:
-        """Adds a record of type 5, a member's metadata; ``regex`` and ``assignor`` are fields of
-        the record."""
+        """Adds the metadata of a member, a record of type 5. ``regex`` and ``assignor`` are fields
+        of this record."""
         details = json.dumps({"subscribed_topic_regex": columns.pop("regex", "")})
         assignor = columns.pop("assignor", None)
         row = {**member(name), "assignment": None, **columns}
         self._member(seconds, "member", name, members=[row], details=details, protocol=assignor)
 
     def epoch(self, seconds: float, number: int) -> None:
-        """Adds a record of type 3, an epoch of the group."""
+        """Adds the epoch of the group, a record of type 3."""
         self.add(seconds, "epoch", generation=number)
 
     def target(self, seconds: float, name: str, *partitions: int, **place: Any) -> None:
-        """Adds a record of type 7, a member's target assignment; for a streams group of type 21,
-        with active tasks of subtopology 0."""
+        """Adds the target assignment of a member. The record has type 7. In a streams group it has
+        type 21 and active tasks of subtopology 0."""
         columns: dict[str, Any] = {"members": [_holder(name, partitions, place)]}
         if self._kind == STREAMS:
             details = json.dumps({"active_tasks": _tasks(partitions)})
@@ -103,15 +101,18 @@ class ModernGroup:
         self._member(seconds, "target_member", name, **columns)
 
     def targeted(self, seconds: float, number: int) -> None:
-        """Adds a record of type 6, the epoch of the target assignment."""
+        """Adds the epoch of the target assignment, a record of type 6."""
         self.add(seconds, "target", generation=number)
 
     def current(
         self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0,
         revoking: Sequence[int] = (), previous: int = 0, **place: Any,
     ) -> None:  # fmt: skip
-        """Adds a record of type 8, a member's current assignment; ``state`` is 1 if the member must
-        still revoke partitions. For a streams group, the type is 22 and the states begin at 1."""
+        """Adds the current assignment of a member, a record of type 8. If the member must still
+        revoke partitions, ``state`` is 1.
+
+        In a streams group the record has type 22, and ``state`` is greater by one.
+        """
         holder = _holder(name, partitions, place)
         pending = [{"topic_id": "T1", "partitions": list(revoking), **place}] if revoking else []
         details: dict[str, Any] = {
@@ -127,12 +128,12 @@ class ModernGroup:
         self._member(seconds, "current_member", name, **columns)
 
     def pattern(self, seconds: float, regex: str, *topics: str) -> None:
-        """Adds a record of type 16, the topics that match a regular expression."""
+        """Adds the topics that match a regular expression, a record of type 16."""
         details = json.dumps({"regular_expression": regex, "topics": topics})
         self.add(seconds, "pattern", details=details)
 
     def gone(self, seconds: float, *names: str) -> None:
-        """Adds tombstones of types 8, 7 and 5 for members that left."""
+        """Adds tombstones of types 8, 7 and 5 for each member that left."""
         for name in names:
             for kind in ("current_member", "target_member", "member"):
                 self._member(seconds, kind + TOMBSTONE, name)
@@ -148,7 +149,7 @@ class ModernGroup:
         self.add(seconds, "epoch" + TOMBSTONE)
 
     def add(self, seconds: float, kind: str, **columns: Any) -> None:
-        """Adds a record of the group with any columns."""
+        """Adds a record of the group with the given kind and columns."""
         whole = f"{self._kind}_group_{kind}"
         self._history.add(seconds, whole, self._group, protocol_type=self._kind, **columns)
 
@@ -157,7 +158,8 @@ class ModernGroup:
 
 
 def member(name: str, *partitions: int, topic: str = "orders", **columns: Any) -> dict[str, Any]:
-    """Returns a member whose client id is the part of ``name`` before the last dash."""
+    """Returns a member of a generation. Its client id is the part of ``name`` before the last
+    dash."""
     return {
         "member_id": name,
         "client_id": name.rpartition("-")[0] or name,

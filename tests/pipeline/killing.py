@@ -1,4 +1,4 @@
-"""Kills a job at a chosen moment."""
+"""Kills the process of a job as soon as a chosen file exists."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.waiting import until
 
 
 def killed_at(moment: Path, job: subprocess.Popen[Any], within_s: float) -> bool:
-    """Kills a job's process group when the file ``moment`` exists; returns False if the job has
-    ended before."""
+    """Kills the process group of ``job`` when the file ``moment`` exists. Returns False if the job
+    ended earlier."""
     try:
         until(
             f"{moment} is there, or the job has ended",

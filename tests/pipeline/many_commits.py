@@ -1,4 +1,4 @@
-"""Many offset commits on a running broker, by requests of Kafka's protocol."""
+"""Commits many offsets on a running broker with the Kafka protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTITIONS = 50
 
 
 def prepare(broker: Broker) -> None:
-    """Creates the topic, and waits until the broker accepts commits."""
+    """Creates the topic, and waits until the group coordinator accepts commits."""
     Cluster(broker.bootstrap).create_topic(TOPIC, PARTITIONS)
     with RawConnection(broker.port) as connection:
         waiting.until(
@@ -25,7 +25,7 @@ def prepare(broker: Broker) -> None:
 
 
 def commit(broker: Broker, groups: range) -> None:
-    """Commits offsets of 50 partitions of one topic for each group."""
+    """Commits the offsets of 50 partitions of one topic for each group in ``groups``."""
     with RawConnection(broker.port) as connection:
         for group in groups:
             waiting.until(f"the commit of group {group} is taken", _committing(connection, group))

@@ -23,8 +23,8 @@ sys.stdin.read()
 
 @contextmanager
 def object_storage() -> Iterator[dict[str, str]]:
-    """Yields the environment for a server with one bucket; the server ends when its stdin
-    closes."""
+    """Yields environment variables for access to an S3 server with one bucket. The server ends when
+    its stdin is closed."""
     quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([sys.executable, "-c", _SERVE], text=True, **quiet) as server:
         assert server.stdin is not None
@@ -48,5 +48,6 @@ def object_storage() -> Iterator[dict[str, str]]:
 
 
 def without_aws() -> dict[str, str]:
-    """Returns the environment of this process without the variables of object storage."""
+    """Returns the environment of this process without the variables that configure object
+    storage."""
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}

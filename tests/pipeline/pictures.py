@@ -23,19 +23,21 @@ PICTURES = (
     ("report-group", DROWNING, (1180, 1290), False),
     ("report-phone", DROWNING, PHONE, True),
 )
-"""For each image: the name, the group that it shows, the screen size, and whether it is dark."""
+"""For each picture: its name, the group that it shows, the screen size, and whether the dark theme
+is used."""
 SHOW = """
     const part = [...document.querySelectorAll('.part')].find(
         (each) => each.querySelector('h2').innerText === arguments[0]);
     location.hash = part.querySelector('.gens li').id;
     part.scrollIntoView();
 """
-"""Scrolls to the part of a group, with the members of its current generation."""
+"""JavaScript that scrolls to the part of a group and opens the members of its current
+generation."""
 
 
 def play(broker: str, life: Shop) -> None:
-    """Runs seven minutes in which members join, leave and are killed, and groups fall behind, stop,
-    and are reset."""
+    """Runs the shop for seven minutes, in which members join, leave and are killed. Groups fall
+    behind, stop, and are reset."""
     for group in life.groups:
         each_takes_s = 0.012 if group == DROWNING else 0
         life.start(group, f"{group}-1", each_takes_s=each_takes_s)
@@ -61,8 +63,8 @@ def play(broker: str, life: Shop) -> None:
 
 
 def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
-    """Stops the members of a group, resets its offsets to 0 as an operator does, and starts one
-    member again."""
+    """Stops the members of a group, resets its offsets to 0 like an operator, and starts one
+    member."""
     while life.members[group]:
         life.members[group].pop().leave()
     until(f"{group} is empty", lambda: cluster.describe(group).state == "Empty", 30)
@@ -79,7 +81,7 @@ def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
 
 
 def draw(tables: Path, source: str) -> None:
-    """Makes every table and the report from the running broker, and then the images of the
+    """Makes all tables and the report from the running broker, and then the pictures of the
     report."""
     made = run("pipeline", "all", "--source", source, "--out", str(tables))
     assert made.code == 0, made.err
@@ -91,7 +93,8 @@ def draw(tables: Path, source: str) -> None:
 
 
 def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES) -> None:
-    """Makes the images of a report; the report must name ``source``."""
+    """Takes the pictures of a report. Raises AssertionError if the report is not about
+    ``source``."""
     for name, group, size, dark in PICTURES:
         browser.system(dark)
         browser.screen(size)
@@ -104,7 +107,6 @@ def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES)
 
 
 def pause(seconds: float) -> None:
-    """Waits while the shop runs."""
     time.sleep(seconds)
 
 

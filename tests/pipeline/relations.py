@@ -1,4 +1,4 @@
-"""Relations and tables that DuckDB computes from a small history."""
+"""Computes relations and tables from a small history with DuckDB."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH_S = at(0).timestamp()
 
 
 class Relations:
-    """The relations and tables of a history; each is computed when it is first read."""
+    """The relations and tables of a history. Each one is computed when it is first read."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Relations:
         read: float | None = None,
         retention: timedelta = OFFSETS_RETENTION,
     ) -> None:
-        """Accepts times in seconds after 2026-01-01 00:00 UTC; ``read`` is the time when the source
-        is read, by default ``as_of``."""
+        """All times are seconds after 2026-01-01 00:00 UTC. ``read`` is the time at which the
+        source is read; the default is ``as_of``."""
         folder.mkdir(exist_ok=True)
         self._engine = DuckEngine(str(folder))
         self._made: set[str] = {catalog.EVENTS, catalog.STRETCHES}
@@ -49,15 +49,15 @@ class Relations:
         feed(self._engine, events, stretches)
 
     def rows(self, name: str, *columns: str, by: str = "log_offset") -> list[tuple[Any, ...]]:
-        """Returns the given columns of a relation or table, sorted; times are seconds after
-        2026-01-01."""
+        """Returns ``columns`` of a relation or table, sorted by ``by``. Times are seconds after
+        2026-01-01 00:00 UTC."""
         self._make(name)
         asked = ", ".join(f'"{column}"' for column in columns)
         found = self._engine.ask(f"SELECT {asked} FROM {name} ORDER BY {by}")
         return [tuple(plain(value) for value in row.values()) for row in found]
 
     def figures(self, name: str) -> tuple[int, tuple[Figure, ...]]:
-        """Returns the row count of a table, and its figures."""
+        """Returns the number of rows of a table, and the figures of its summary."""
         self._make(name)
         return figures_of(self._engine, name)
 
@@ -77,13 +77,14 @@ class Relations:
 def feed(
     engine: Engine, events: Sequence[dict[str, Any]], stretches: Sequence[dict[str, Any]]
 ) -> None:
-    """Defines the two source relations of an engine; columns that a row omits are null."""
+    """Defines the relations of events and of stretches in an engine. Columns that a row omits are
+    null."""
     engine.read(catalog.EVENTS, [rows_of(EVENTS, events)], EVENTS)
     engine.read(catalog.STRETCHES, [rows_of(STRETCHES, stretches)], STRETCHES)
 
 
 def rows_of(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Rows:
-    """Returns the rows as a part of a source."""
+    """Returns ``rows`` as one part of a source. Columns that a row omits are null."""
     whole = []
     for row in rows:
         assert set(row) <= set(schema.names), set(row) - set(schema.names)
@@ -92,20 +93,20 @@ def rows_of(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Rows:
 
 
 def stretch(seconds: float, base: int, last: int, **columns: Any) -> dict[str, Any]:
-    """Returns a stretch of partition 0 of orders, whose records have the same timestamp unless
-    ``last_s`` is given."""
+    """Returns a stretch of partition 0 of topic orders. All its records have the timestamp
+    ``seconds``, unless ``last_s`` is given for the last record."""
     row = {"topic": "orders", "partition": 0, "base_offset": base, "last_offset": last}
     when = {"first_at": at(seconds), "last_at": at(columns.pop("last_s", seconds))}
     return {**row, **when, "size_bytes": 100 * (last - base + 1), **columns}
 
 
 def ms(seconds: float) -> int:
-    """Returns a time in seconds after 2026-01-01 00:00 UTC, as milliseconds."""
+    """Converts seconds after 2026-01-01 00:00 UTC to milliseconds since 1970."""
     return round((EPOCH_S + seconds) * 1000)
 
 
 def plain(value: Any) -> Any:
-    """Converts times to seconds after 2026-01-01, and rows to tuples."""
+    """Converts times to seconds after 2026-01-01 00:00 UTC, and structs to tuples."""
     if isinstance(value, datetime):
         return round(value.timestamp() - EPOCH_S, 3)
     if isinstance(value, date):

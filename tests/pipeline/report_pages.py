@@ -1,4 +1,4 @@
-"""Parses a page of the report by group."""
+"""Parses the HTML page of the report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def listed(page: str) -> dict[str, dict[str, str]]:
-    """Returns the columns of each group in the list at the top of the page."""
+    """Returns the list at the top of the report, by group: each column's title with its text."""
     found = {}
     for line in re.findall(r'<tr><th scope="row">.*?</tr>', page):
         name = re.search(r"<bdi>(.*?)</bdi>", line)

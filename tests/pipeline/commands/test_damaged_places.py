@@ -1,4 +1,5 @@
-"""Damaged tables and cluster notes, and full disks: an error in one sentence names the file."""
+"""Tests of damaged tables, a damaged file with the cluster id, and full disks. The error is one
+sentence that names the file."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def test_command_names_the_file_when_its_rows_are_damaged(tables: Path, tmp_path
 
 
 def limited(size: int, *words: str) -> Ran:
-    """Runs a command whose files cannot grow beyond ``size`` bytes, as on a full disk."""
+    """Runs a command whose files cannot grow beyond ``size`` bytes, which simulates a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -120,7 +121,7 @@ def limited(size: int, *words: str) -> Ran:
 
 @pytest.fixture
 def long_history(tmp_path: Path) -> Path:
-    """Returns a history whose table of commits has about 100 KB."""
+    """Returns a history whose commit table has about 100 KB."""
     data = tmp_path / "long"
     batches = [
         batch_of(nth, commit("billing", "orders", [nth * 7919 % 65521], NOON + nth,
@@ -179,7 +180,7 @@ def test_source_archive_is_accepted_when_one_of_its_files_is_truncated(
     assert "could not be read" in (tmp_path / "o" / "report.html").read_text()
 
 
-def test_second_damaged_copy_of_a_file_is_reported_with_exit_code_4(
+def test_file_that_is_damaged_twice_is_reported_both_times_with_exit_code_4(
     history: Path, out: Path
 ) -> None:
     words = ["--source", str(history), "--out", str(out), "--fail-on-damage"]

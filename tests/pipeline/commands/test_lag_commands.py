@@ -29,8 +29,8 @@ Lag = Callable[..., Ran]
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a history with one group in each state; ten records per second are written to the
-    topic."""
+    """Returns a history with one group in each state of the lag report. Producers write ten records
+    per second."""
     history = History()
     for name in ("drowns", "stuck", "left", "above"):
         history.generation(0, name, 1, member("m-1", 0))
@@ -47,7 +47,6 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lag(archive: Path, out: Path) -> Lag:
-    """Returns a function that runs a job with the output folder `out`."""
 
     def ran(*words: str, job: str = "lag") -> Ran:
         return run("pipeline", job, "--source", str(archive), "--out", str(out), *SPAN, *words)
@@ -55,7 +54,7 @@ def lag(archive: Path, out: Path) -> Lag:
     return ran
 
 
-def test_textfile_has_the_values_of_each_row_of_the_catch_up_table(
+def test_prometheus_textfile_has_the_values_of_each_row_of_the_catch_up_table(
     lag: Lag, archive: Path, out: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "lag.prom"
@@ -90,7 +89,7 @@ def places(family: Any) -> dict[tuple[str, ...], float]:
     return {tuple(each.labels[name] for name in labels): each.value for each in family.samples}
 
 
-def test_command_exits_with_5_when_a_group_has_a_state_of_fail_on(lag: Lag) -> None:
+def test_command_exits_with_5_when_a_group_has_a_state_in_option_fail_on(lag: Lag) -> None:
     told = lag("--fail-on", "stuck,drowning")
     assert told.code == 5
     assert told.err == (

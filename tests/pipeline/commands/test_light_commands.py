@@ -1,4 +1,4 @@
-"""`muster pipeline` on DuckDB: output and exit codes."""
+"""Tests of the output and the exit codes of `muster pipeline` with the DuckDB engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.running import run
 from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
 
 
-def test_job_prints_its_tables_and_the_next_run_does_not_replace_them(
+def test_job_prints_its_tables_and_a_second_run_does_not_replace_the_tables(
     history: Path, out: Path
 ) -> None:
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
@@ -80,7 +80,7 @@ def damaged(tmp_path: Path) -> Path:
     return data
 
 
-def test_damage_is_reported_and_exits_with_4_when_fail_on_damage_is_set(
+def test_command_reports_damage_and_exits_with_4_when_fail_on_damage_is_set(
     damaged: Path, out: Path
 ) -> None:
     words = ["pipeline", "commits", "--source", str(damaged), "--out", str(out), "--json"]
@@ -99,7 +99,7 @@ def test_damage_is_reported_and_exits_with_4_when_fail_on_damage_is_set(
 
 
 def test_job_all_runs_without_java_and_spark(history: Path, out: Path) -> None:
-    """The environment has the packages of the extra `light` only."""
+    """The environment has only the packages of the extra `light`."""
     code = f"""
 import sys
 class Absent:
@@ -122,7 +122,7 @@ main()
 
 
 def test_extra_light_has_pytz_which_the_views_need() -> None:
-    """DuckDB needs pytz to convert a time with a zone to Python."""
+    """DuckDB needs pytz to convert a timestamp with a time zone to a Python object."""
     extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
@@ -137,7 +137,9 @@ duckdb.sql("SELECT TIMESTAMPTZ '2026-01-01'").fetchall()
     assert any(each.startswith("pytz") for each in extras["light"])
 
 
-def test_events_rejects_an_out_folder_that_is_the_source(history: Path, out: Path) -> None:
+def test_events_command_rejects_an_output_folder_that_is_the_source(
+    history: Path, out: Path
+) -> None:
     assert run("pipeline", "events", "--source", str(history), "--out", str(out)).code == 0
     words = ["pipeline", "events", "--source", str(out), "--out", str(out), "--overwrite"]
     ran = run(*words)

@@ -1,5 +1,5 @@
-"""The commands on the pages about the pipeline succeed, and the pages list every option and
-state."""
+"""Tests that the commands on the pages about the pipeline succeed, and that the pages list every
+option and state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BROKER = "127.0.0.1:9092"
 
 
 def of_pipeline(page: str) -> list[str]:
-    """Returns the lines of a page that run `muster pipeline`."""
+    """Returns the lines of a documentation page that run `muster pipeline`."""
     return re.findall(r"^ {4}muster (pipeline .*)$", page, re.MULTILINE)
 
 

@@ -206,7 +206,8 @@ def test_out_folder_without_write_permission_is_reported_in_one_sentence(
 def test_read_only_file_system_is_reported_instead_of_permissions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The root of a read-only mount has write permission."""
+    """The root folder of a read-only mount can have write permission, so the command checks the
+    mount too."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     whole = os.statvfs(tmp_path)
     read_only = types.SimpleNamespace(f_flag=whole.f_flag | os.ST_RDONLY)
@@ -232,7 +233,7 @@ def test_read_only_file_system_is_reported_instead_of_permissions(
         (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; see log"),
     ],
 )
-def test_exception_is_converted_to_a_sentence_and_an_exit_code(
+def test_expected_exception_is_converted_to_a_sentence_and_an_exit_code(
     raised: BaseException, code: int, says: str
 ) -> None:
     with pytest.raises(CommandError, match=says) as caught, extra.sentences(Path("log")):

@@ -71,7 +71,7 @@ def test_error_of_a_spark_task_is_shown_to_the_user(spark: SparkSession) -> None
     assert of_rows.value.exit_code == REFUSED
 
 
-def test_exit_code_is_unreachable_when_an_executor_reaches_no_broker(
+def test_command_exits_with_code_unreachable_when_an_executor_reaches_no_broker(
     spark: SparkSession,
 ) -> None:
     def away(_: object) -> list[object]:
@@ -116,7 +116,7 @@ def test_ctrl_c_prints_only_musters_message_and_exits_130(
     assert errors == f"muster: interrupted, {kept}\n"
 
 
-def test_end_of_a_session_logs_no_warning_when_java_has_exited(
+def test_end_of_a_spark_session_logs_no_warning_when_java_has_exited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []

@@ -1,5 +1,5 @@
-"""Each recipe of docs/use/pipeline-commands.md: its command runs in the way in which its scheduler
-runs it."""
+"""Tests of the recipes in docs/use/pipeline-commands.md. Each command runs as its scheduler would
+run it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def served(brokers: Callable[..., Broker]) -> Broker:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Returns a PATH in which `muster` is the command of this checkout."""
+    """Returns a value of PATH with which `muster` runs the code of this checkout."""
     folder = tmp_path / "bin"
     folder.mkdir()
     command = folder / "muster"
@@ -100,8 +100,8 @@ def test_cron_line_replaces_the_lag_file_on_each_run(
 
 
 def entry_of(name: str) -> tuple[dict[str, str], list[str]]:
-    """Returns the settings of a cron file and the seven fields of its only entry: five time fields,
-    the user, and the command."""
+    """Returns the environment settings of a cron file and the fields of its only entry: five time
+    fields, the user, and the command."""
     lines = (HISTORY / name).read_text().splitlines()
     settings = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]+=", line))
     [entry] = [line for line in lines if re.match(r"[\d*]", line)]
@@ -110,8 +110,8 @@ def entry_of(name: str) -> tuple[dict[str, str], list[str]]:
 
 
 def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the arguments of DAG and BashOperator in a DAG file, which is run with stubs of
-    Airflow's classes."""
+    """Runs a DAG file with stubs of Airflow's classes. Returns the arguments of DAG and of
+    BashOperator."""
     dags: list[dict[str, Any]] = []
     tasks: list[dict[str, Any]] = []
 
@@ -206,7 +206,7 @@ def test_cronjob_container_has_the_exit_code_of_the_command(
 def test_exit_code_is_4_when_damage_is_new_and_0_in_the_next_run(
     served: Broker, tmp_path: Path
 ) -> None:
-    """The source is a copy of the log in which one byte is wrong."""
+    """The source is a copy of the log with one changed byte."""
     served.stop()
     copy = tmp_path / "copy"
     shutil.copytree(served.data, copy)

@@ -1,6 +1,7 @@
-"""`muster pipeline` on transactional commits in Muster: the outcome of each commit.
+"""Tests of `muster pipeline` on transactional commits in Muster: each commit has an outcome, such
+as committed, aborted or open.
 
-The source is the broker's files, or the broker itself when a transaction is open.
+The source is the files of a stopped broker, or a running broker with an open transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def commit(wire: Wire, offset: int) -> None:
 
 
 def transact(producer: TransactionalProducer, offset: int, ends: bool | None = None) -> None:
-    """Commits an offset in a transaction, and ends the transaction unless `ends` is None."""
+    """Commits an offset in a transaction. Commits the transaction if ``ends`` is True, aborts it if
+    False, and leaves it open if None."""
     assert producer.commit_offsets(GROUP, {(TOPIC, 0): offset}) == [NONE]
     if ends is not None:
         until("it ends", lambda: producer.end(ends) == NONE)
@@ -41,8 +43,8 @@ def transact(producer: TransactionalProducer, offset: int, ends: bool | None = N
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker with the commits of offset 10 without a transaction, 20 (committed), 30 (aborted),
-    40 (superseded by 41), and 50 (open)."""
+    """Yields a broker with five commits: offset 10 without a transaction, 20 committed, 30 aborted,
+    40 superseded by 41, and 50 open."""
     broker = make_broker(tmp_path_factory.mktemp("served") / "data", SETTINGS).start()
     with Wire(broker.port) as wire:
         made = [{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}]

@@ -1,6 +1,7 @@
-"""The commands of docs/use/pipeline-commands.md on a standalone Spark master with two workers.
+"""Tests of the commands in docs/use/pipeline-commands.md on a standalone Spark master with two
+workers.
 
-The workers' Python finds the project only in the archive that spark-submit sends to them.
+The Python processes of the workers find the project only in the archive that spark-submit sends.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ sys.exit(code)
 
 
 def commands() -> dict[str, list[str]]:
-    """Returns the commands of docs/use/pipeline-commands.md by their first words."""
+    """Returns the shell commands of docs/use/pipeline-commands.md, by their first two words."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     return {" ".join(shlex.split(line)[:2]): shlex.split(line) for line in lines}
 
 
 class Cluster:
-    """A Spark master and its workers, started with the page's commands."""
+    """A Spark master and its workers, started with the commands of the documentation page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,13 +81,12 @@ class Cluster:
                       "7077": str(self.port), "DIST": str(folder / "dist")}  # fmt: skip
 
     def line(self, command: list[str], *more: str) -> list[str]:
-        """Returns a command of the page with the names of this cluster, followed by more
-        options."""
+        """Returns a command of the page, in which names are replaced by those of this cluster,
+        followed by ``more``."""
         pattern = re.compile("|".join(map(re.escape, self.words)))
         return [pattern.sub(lambda m: self.words[m[0]], word) for word in command] + [*more]
 
     def start(self, stack: ExitStack, command: list[str], *more: str) -> None:
-        """Starts a process, which is killed at the end of the test."""
         with open(self.folder / "log", "a") as log:
             process = subprocess.Popen(
                 self.line(command, *more), env=self.environment, cwd=self.folder,
@@ -96,7 +96,6 @@ class Cluster:
         stack.callback(process.kill)
 
     def workers(self) -> int:
-        """Returns the current number of the master's workers."""
         with urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=5) as answer:
             return sum(w["state"] == "ALIVE" for w in json.load(answer)["workers"])
 
@@ -116,7 +115,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_job_runs_on_two_workers_that_have_only_the_archive(
+def test_job_runs_on_two_spark_workers_that_have_only_the_submitted_archive(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     page = commands()

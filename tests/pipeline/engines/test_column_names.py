@@ -1,4 +1,5 @@
-"""Column names need no quotes, and tables of an older Muster are readable."""
+"""Tests that column names need no quotes in SQL, and that tables of an older Muster are
+readable."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ SCHEMAS = {name: table.schema for name, table in TABLES.items()} | {"quarantine"
 
 
 def ask_every_column(engine: Engine, name: str, schema: pa.Schema) -> None:
-    """Queries each column separately, and sorts and groups by it, without quotes."""
+    """Selects, sorts by and groups by each column in separate queries, without quotes."""
     engine.read(name, [], schema)
     columns = ", ".join(schema.names)
     engine.ask(f"SELECT {columns} FROM {name} ORDER BY {columns}")
@@ -61,7 +62,7 @@ def test_spark_accepts_every_column_name_without_quotes(spark: SparkSession) -> 
 
 
 def old_tables(folder: Path) -> Store:
-    """Writes tables with the former column names, as an older Muster wrote them."""
+    """Writes tables with the column names that an older Muster used."""
     rows = {
         "commits": (COMMITS, {"group_id": "billing", "at": at(7), "committed_offset": 5}),
         "rewinds": (REWINDS, {"group_id": "billing", "at": at(8), "rewound_records": 3}),

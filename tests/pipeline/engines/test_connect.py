@@ -1,4 +1,5 @@
-"""Jobs on Spark Connect: the client has no Java, and the server reads the sources."""
+"""Tests of jobs on Spark Connect: the client has no Java, and the Spark server reads the
+sources."""
 
 from __future__ import annotations
 
@@ -27,7 +28,6 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600), pytest.mark.proves
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yields the address of a Spark Connect server."""
     port, folder = free_port(), tmp_path_factory.mktemp("server")
     settings = {
         "spark.connect.grpc.binding.port": port,
@@ -66,7 +66,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def asked(server: str, *words: str) -> dict[str, Any]:
-    """Runs a job on a server from a process that has no Java; returns the summary."""
+    """Runs a job on the Spark Connect server from a process without Java. Returns the summary of
+    the job."""
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "pipeline", *words, "--master", server, "--json"],
         env={**os.environ, "PATH": "", "JAVA_HOME": "/nowhere"},

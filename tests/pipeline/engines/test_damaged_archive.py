@@ -1,4 +1,4 @@
-"""An archive with damaged files, read by both engines, from disk and from object storage."""
+"""Tests that both engines read an archive with damaged files, from disk and from object storage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ pytestmark = pytest.mark.pipeline
 
 
 def archive_in(folder: Path, fault: str) -> Path:
-    """Makes an archive with two days of events; the file of the first day is damaged."""
+    """Makes an archive with two days of events. The file of the first day has the damage
+    ``fault``."""
     with Archive.open(str(folder), "one") as archive:
         for day in range(2):
             offsets = range(2000 * day, 2000 * day + 2000)

@@ -1,4 +1,4 @@
-"""DuckDB and Spark make the same tables, row by row."""
+"""Tests that DuckDB and Spark make the same tables, row by row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900), pytest.mark.proves
 
 
 def history() -> list[dict[str, Any]]:
-    """Plain commits, and transactional commits: committed, aborted, superseded, open, and late."""
+    """Returns commits of every kind: without a transaction, and in transactions that were
+    committed, aborted, superseded, open or ended late."""
     history = History()
 
     def commit(offset: int, producer_id: int | None = None, epoch: int = 0) -> None:
@@ -94,7 +95,8 @@ def stretches() -> list[dict[str, Any]]:
 
 
 def groups(history: History) -> None:
-    """Adds a classic group that becomes a KIP-848 group and classic again, and unknown records."""
+    """Adds the records of a classic group that is upgraded to a KIP-848 group and downgraded again,
+    and records of unknown kinds."""
     history.generation(0, "c", 0).generation(1, "c", 7, member("x-1", 0), member("y-1", 1))
     history.commit(2, "c", 9).commit(3, "c", 4).delete(5, "c")
     group = ModernGroup(history, "c")
@@ -148,7 +150,7 @@ def groups(history: History) -> None:
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Returns all tables after they are written and read; rows are sorted by their text."""
+    """Writes all tables, reads them, and returns their rows, sorted by their text."""
     feed(engine, history(), stretches())
     params = Params(as_of_ms=ms(100), offsets_retention_ms=61_000)
     for relation in RELATIONS.values():
@@ -172,8 +174,8 @@ def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def report(engine: Engine, folder: Path) -> tuple[str, str, list[Failing]]:
-    """Returns the report of the written tables, the file for Prometheus, and the groups that match
-    `--fail-on`."""
+    """Returns three results for the written tables: the report, the file for Prometheus, and the
+    groups that match `--fail-on`."""
     for made in TABLES.values():
         engine.open(made.name, [str(folder / made.name)], made.schema)
     page = make_report(engine, list(TABLES), Head("a source", "an engine", ms(100)), 0)

@@ -1,4 +1,4 @@
-"""An interrupted engine cancels the queries of its other threads."""
+"""Tests that the interrupt of an engine cancels the queries of all its threads."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.pipeline
 
 
 def interrupted(engine: Engine, column: str) -> BaseException:
-    """Interrupts a query that would run for hours; returns the exception.
+    """Interrupts a query that would run for hours, and returns the exception that ends the query.
 
-    An interrupt before the query starts has no effect, so the function repeats it until the query
-    ends.
+    The engine ignores an interrupt before the query starts, so the function interrupts repeatedly
+    until the query ends.
     """
     endless = f"SELECT count(*) AS n FROM range(1000000000000) WHERE {column} % 7 = 8"
     ended: list[BaseException] = []
@@ -62,7 +62,8 @@ def test_interrupt_of_spark_cancels_the_jobs_of_all_threads(spark: SparkSession)
 
 
 class Interrupted:
-    """A cursor that raises KeyboardInterrupt, as Ctrl-C does, while it registers a stream."""
+    """A DuckDB cursor that raises KeyboardInterrupt, as Ctrl-C does, while it registers a
+    stream."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor

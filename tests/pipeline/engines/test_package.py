@@ -1,5 +1,5 @@
-"""The archive for Spark executors has every source file of three folders and no compiled file, and
-is reproducible."""
+"""Tests that the archive for Spark executors has all source files of three folders, no compiled
+file, and always the same bytes."""
 
 from __future__ import annotations
 

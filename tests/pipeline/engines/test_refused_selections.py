@@ -1,4 +1,4 @@
-"""Both engines reject selections that match no record."""
+"""Tests that both engines reject a selection that matches no record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED = (
 
 
 def refusals(engine: Engine) -> list[str]:
-    """Returns the error of each selection; an empty text if the selection is accepted."""
+    """Returns the error of each tested selection, or an empty text if the selection is accepted."""
     engine.read("history", [rows_of(EVENTS, [committed(2, "a", 1), committed(60, "b", 2)])], EVENTS)
     found = []
     for selection in ASKED:

@@ -1,4 +1,4 @@
-"""The jobs on Spark 4.0, the oldest supported version."""
+"""Tests of the jobs on Spark 4.0, the oldest supported version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOCKED = CHECKOUT / "tests" / "data" / "spark-4.0" / "requirements.txt"
 
 
 def bring(folder: Path) -> None:
-    """Installs the locked packages into a folder that Python searches first."""
+    """Installs the locked packages of Spark 4.0 into ``folder``."""
     uv = Path(sys.executable).parent / "uv"
     words = ["pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(LOCKED)]
     subprocess.run(
@@ -72,7 +72,6 @@ def test_all_tables_on_spark_4_0_equal_those_of_duckdb(history: Path, out: Path)
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[str]:
-    """Yields the address of an Iceberg REST catalog."""
     port, log = free_port(), tmp_path / "lake.log"
     words = (str(port), (tmp_path / "lake").as_uri())
     with log.open("w") as file:

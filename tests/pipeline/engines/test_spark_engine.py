@@ -1,4 +1,4 @@
-"""Tables that the Spark engine keeps in memory."""
+"""Tests of relations whose rows the Spark engine keeps in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.engines.spark import SparkEngine
 pytestmark = pytest.mark.pipeline
 
 
-def test_plan_of_a_kept_relation_excludes_its_query_on_local_spark(
+def test_local_spark_does_not_repeat_the_query_of_a_kept_relation(
     spark: SparkSession,
 ) -> None:
     engine = SparkEngine(spark, 100)

@@ -1,5 +1,5 @@
-"""The main file for spark-submit accepts the options of `muster pipeline` and has the same exit
-codes."""
+"""Tests of the main file for spark-submit: it accepts the options of `muster pipeline` and has the
+same exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 pytestmark = pytest.mark.pipeline
 OF_SPARK_SUBMIT = {"engine", "master", "conf", "verbose"}
 ONLY_HERE = {"events": {"follow", "until_now", "every"}, "all": {"incremental"}}
-"""Options that the Spark job does not have, because they add to an archive."""
+"""Options of `muster pipeline` that the Spark job does not have, because they append to an
+archive."""
 
 
 @pytest.mark.parametrize("job", JOBS)

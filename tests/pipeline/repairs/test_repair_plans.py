@@ -1,5 +1,5 @@
-"""Tests of repair plans: changes, cost, file format, and the plan of each repair for a source and a
-target."""
+"""Tests of repair plans: their steps, record counts, file format, and the plans of each kind of
+repair."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def plan_of(*steps: Step) -> Plan:
         (90, 120, 0, 10, "offset 120 is outside orders:0, which has offsets 10 to 100"),
     ],
 )
-def test_record_count_of_a_step_excludes_deleted_records(
+def test_reread_and_skipped_counts_of_a_plan_step_exclude_deleted_records(
     before: int | None, after: int | None, reread: int | None, skipped: int | None, note: str | None
 ) -> None:
     made = step(KEY, before and Position(before), after and Position(after), LOG)
     assert (made.reread, made.skipped, made.note) == (reread, skipped, note)
 
 
-def test_leader_epoch_is_removed_when_an_offset_is_clamped() -> None:
+def test_clamped_offset_in_a_plan_has_no_leader_epoch() -> None:
     assert inside(Position(4, "mine", 7), LOG) == Position(10, "mine", -1)
     assert inside(Position(40, "mine", 7), LOG) == Position(40, "mine", 7)
 
@@ -117,7 +117,7 @@ def test_file_that_is_not_json_is_rejected_as_a_plan(text: str) -> None:
         from_json(text, "plan.json")
 
 
-def test_undo_restores_old_offsets_and_deletes_new_offsets() -> None:
+def test_undo_plan_restores_changed_offsets_and_deletes_added_offsets() -> None:
     plan = plan_of(step(KEY, Position(90), Position(40), LOG), step(OTHER, None, Position(7), LOG))
     assert [(s.key, s.before, s.after) for s in backwards(plan).steps] == [
         (OTHER, Position(7), None),
@@ -125,7 +125,7 @@ def test_undo_restores_old_offsets_and_deletes_new_offsets() -> None:
     ]
 
 
-def test_step_is_pending_done_or_changed_according_to_current_offsets() -> None:
+def test_plan_step_is_pending_done_or_changed_according_to_current_offsets() -> None:
     ahead = step(KEY, Position(90), Position(40), LOG)
     done = step(OTHER, None, Position(7), LOG)
     changed = step(Key("audit", "orders", 0), Position(5), None, LOG)
@@ -164,13 +164,13 @@ def test_migration_lowers_offsets_only_when_option_backwards_is_set() -> None:
     assert (back.after, back.reread, back.note) == (Position(50), 10, "goes backwards")
 
 
-def test_migration_omits_a_partition_that_does_not_exist() -> None:
+def test_migration_plan_omits_partitions_that_do_not_exist() -> None:
     made = plan_migration({KEY: Position(50)}, {}, {})
     assert made.counts()[migrate.ABSENT] == 1
     assert made.steps == ()
 
 
-def test_migration_has_no_steps_after_it_was_applied() -> None:
+def test_migration_plan_is_empty_when_it_is_already_applied() -> None:
     source = {KEY: Position(50), OTHER: Position(9)}
     bounds = {KEY.log: LOG, OTHER.log: LOG}
     first = plan_migration(source, {OTHER: Position(3)}, bounds)
@@ -250,13 +250,13 @@ AT = Located(40, 1_000)
         ),
     ],
 )
-def test_offset_is_translated_to_the_target_log(
+def test_replicated_offset_is_translated_to_the_log_of_the_target_cluster(
     offset: int, facts: Known, expected: tuple[int | None, str | None]
 ) -> None:
     assert translated(offset, facts) == expected
 
 
-def test_replication_commits_only_differences_and_lists_omitted_offsets() -> None:
+def test_offset_replication_commits_only_differences_and_lists_omitted_offsets() -> None:
     gone = Key("billing", "gone", 0)
     committed = {KEY: Position(40, "mine", 9), OTHER: Position(41), gone: Position(1)}
     known = {

@@ -1,4 +1,5 @@
-"""Offsets at a time in the history, and the plan that restores them."""
+"""Tests of `restore`: the committed offsets at a time in the history, and the plan that restores
+these offsets."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def engine(tmp_path: Path) -> Iterator[DuckEngine]:
 
 
 class EventSource:
-    """A source that implements only what a restore reads."""
+    """A source with only the method that a restore calls."""
 
     def __init__(self, events: History) -> None:
         self._events = events
@@ -69,8 +70,8 @@ def test_restored_offset_is_the_last_commit_at_or_before_the_time(engine: DuckEn
 def test_restore_uses_a_transactional_commit_only_after_its_marker(
     engine: DuckEngine,
 ) -> None:
-    """The producer committed offset 10, aborted 150, committed 20, aborted 5, and wrote 7 in a
-    transaction that never ended."""
+    """The producer wrote five offsets in five transactions: 10 (committed), 150 (aborted), 20
+    (committed), 5 (aborted), and 7 (still open)."""
     events = (
         History()
         .commit(10, KEY.group, 10, producer_id=1)
@@ -92,7 +93,7 @@ def test_restore_uses_a_transactional_commit_only_after_its_marker(
     assert [(step.before, step.after) for step in made.steps] == [(Position(20), Position(10))]
 
 
-def test_restore_prefers_a_plain_commit_before_a_transactions_marker(
+def test_restore_prefers_a_later_plain_commit_to_an_earlier_transactional_commit(
     engine: DuckEngine,
 ) -> None:
     events = (
@@ -138,7 +139,9 @@ def test_restore_selects_groups_by_name_or_pattern(engine: DuckEngine) -> None:
     }
 
 
-def test_offset_committed_later_states_whether_its_log_is_complete(engine: DuckEngine) -> None:
+def test_restore_reports_whether_the_log_of_a_later_commit_is_complete_or_damaged(
+    engine: DuckEngine,
+) -> None:
     events = History()
     for number, (name, rows) in enumerate(
         {
@@ -193,7 +196,7 @@ def test_restore_plan_commits_old_offsets_and_deletes_newer_offsets() -> None:
     assert (made.same, made.left) == (1, ())
 
 
-def test_restore_deletes_unknown_offsets_only_when_option_says_so() -> None:
+def test_restore_deletes_offsets_with_unknown_old_value_only_when_the_option_is_set() -> None:
     unknown, unseen = KEY._replace(partition=1), KEY._replace(partition=2)
     was = {KEY: then(40), unknown: then(None, LATER)}
     now = {KEY: Position(40), unknown: Position(9), unseen: Position(8)}
@@ -207,7 +210,7 @@ def test_restore_deletes_unknown_offsets_only_when_option_says_so() -> None:
     assert [(s.key, s.after) for s in deleted.steps] == [(unknown, None), (unseen, None)]
 
 
-def test_restore_notes_or_clamps_an_offset_outside_its_log() -> None:
+def test_restore_plan_reports_or_clamps_an_offset_outside_its_log() -> None:
     bounds = {KEY.log: Bounds(50, 100)}
     [noted] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds).steps
     assert (noted.after, noted.reread) == (Position(40), 40)

@@ -1,4 +1,4 @@
-"""`muster pipeline restore` on a running Muster: old offsets and undo, without Java."""
+"""Tests of `muster pipeline restore` and its undo on a running Muster, without Java."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 12")]
 
 
 class Scene:
-    """A group on a new broker that committed offset 10 and later offset 40."""
+    """A new broker with one group that committed offset 10, and later offset 40."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -48,7 +48,7 @@ class Scene:
 
 @pytest.fixture
 def _at_st_johns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Sets a local time zone, which must not change the meaning of a given time."""
+    """Sets the local time zone to St. John's, to show that the local time zone has no effect."""
     monkeypatch.setenv("TZ", "America/St_Johns")
     time.tzset()
     yield
@@ -114,7 +114,8 @@ def test_restore_from_another_cluster_omits_leader_epochs(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A consumer that receives epoch 37 for a partition with epoch 0 would wait forever."""
+    """With the leader epoch 37 of the other cluster, a consumer would wait forever for metadata
+    with this epoch, because the partition has epoch 0."""
     monkeypatch.chdir(tmp_path)
     Cluster(broker.bootstrap).create_topic(name, 1)
     there = commit(name, name, [0], epochs=[37])

@@ -1,5 +1,5 @@
-"""The report equals its tables, has a bounded size, is safe with any name, and displays completely
-in a browser."""
+"""Tests of the HTML report: its values equal its tables, its size is bounded, names are escaped,
+and a browser shows it completely."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Report = Callable[..., str]
 
 @pytest.fixture
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Returns a function that makes the page of tables with these rows."""
+    """Returns a function that makes the report from the rows of tables."""
 
     def made(rows: Rows, **head: Any) -> str:
         engine = DuckEngine(str(tmp_path_factory.mktemp("engine")))
@@ -68,8 +68,8 @@ def group(
     topic: str = "orders",
     dead: str | None = None,
 ) -> Rows:
-    """Ten minutes of a group; ``lag`` is the number of unread records in each minute, and the lag
-    in seconds is half of that number."""
+    """Returns table rows for ten minutes of a group. ``lag`` lists the unread records in each
+    minute. The lag in seconds is half of that number."""
     of = {"group_id": name}
     place = {**of, "topic": topic, "partition": 0}
     rows: Rows = {table: [] for table in TABLES}
@@ -141,7 +141,8 @@ def together(*groups: Rows) -> Rows:
 
 
 def busy() -> Rows:
-    """Returns groups in every state; the name of one group is a script injection."""
+    """Returns table rows with groups in every state. The name of one group is a script
+    injection."""
     rows = together(
         group(HOSTILE, [40] * MINUTES, verdict="stopped", topic=HOSTILE),
         group("drowns", list(range(0, 2000, 200)), verdict="falling behind", generations=3),
@@ -213,7 +214,9 @@ def test_report_shows_only_groups_with_unread_or_lost_records_in_red(report: Rep
     assert 'class="n over"' not in row_of(page, "expired")
 
 
-def test_group_without_members_has_the_state_of_its_lag_while_it_commits(report: Report) -> None:
+def test_state_of_a_group_without_members_depends_on_its_lag_while_it_commits(
+    report: Report,
+) -> None:
     rows = together(
         group("late", [300] * MINUTES, members=0, verdict="catching up"),
         group("level", [3] * MINUTES, members=0),
@@ -231,7 +234,7 @@ def test_group_without_members_has_the_state_of_its_lag_while_it_commits(report:
     ids=["deleted", "never had members"],
 )
 @pytest.mark.parametrize("lag", [[0] * MINUTES, None], ids=["nothing unread", "lag not known"])
-def test_group_that_only_commits_is_not_shown_as_empty(
+def test_report_says_that_a_group_without_members_only_commits(
     report: Report, generation: dict[str, Any], lag: list[int] | None
 ) -> None:
     rows = group("g", lag, members=0, verdict="caught up")
@@ -262,13 +265,12 @@ def test_groups_with_equal_displayed_age_are_sorted_by_unread_records(report: Re
 
 
 def above_in(page: str) -> list[str]:
-    """Returns the lines of the list of groups above a threshold."""
+    """Returns the lines of the report's list of groups that are above a threshold."""
     [found] = re.findall(r'<ul class="above">(.*?)</ul>', page)
     return re.findall("<li>(.*?)</li>", found)
 
 
 def row_of(page: str, name: str) -> str:
-    """Returns the row of a group in the list."""
     [found] = [
         row for row in re.findall(r'<tr><th scope="row">.*?</tr>', page) if f">{name}<" in row
     ]
@@ -335,7 +337,7 @@ def test_report_links_lead_to_the_generation_at_the_time_of_the_event(report: Re
     assert 'data-label="partitions"><bdi>orders:0</bdi>' in drowns
 
 
-def test_member_that_rewound_is_not_known_in_a_streams_group(report: Report) -> None:
+def test_report_shows_not_known_for_the_member_that_rewound_a_streams_group(report: Report) -> None:
     rows = group("tasks", [300] * MINUTES, verdict="catching up")
     for each in rows["generations"]:
         each["group_type"] = "streams"
@@ -344,7 +346,7 @@ def test_member_that_rewound_is_not_known_in_a_streams_group(report: Report) -> 
     assert 'data-label="by"><bdi>not known</bdi>' in part(report(rows), "tasks")
 
 
-def test_report_lists_the_partitions_that_moved_latest_first(report: Report) -> None:
+def test_report_lists_moved_partitions_with_the_latest_move_first(report: Report) -> None:
     rows = busy()
     rows["moves"] += [move("late", nth) for nth in range(20)]
     page = report(rows)
@@ -362,7 +364,7 @@ def test_report_lists_the_partitions_that_moved_latest_first(report: Report) -> 
     assert "Partitions that moved" not in part(page, "fine")
 
 
-def test_old_generation_is_included_when_a_rewind_refers_to_it(report: Report) -> None:
+def test_report_includes_an_old_generation_to_which_a_rewind_links(report: Report) -> None:
     rows = group("g", [1] * MINUTES, generations=100)
     rows["rewinds"] = [rewind("g", 100)]
 
@@ -423,7 +425,7 @@ def test_undecoded_and_damaged_records_are_reported(report: Report) -> None:
     assert "understood" not in report(busy())
 
 
-def test_members_are_not_known_when_group_records_were_not_decoded(
+def test_report_shows_members_as_not_known_when_group_records_were_not_decoded(
     report: Report,
 ) -> None:
     rows = group("g", [5] * MINUTES)
@@ -439,7 +441,7 @@ def test_members_are_not_known_when_group_records_were_not_decoded(
     assert 'data-label="by"><bdi>not known</bdi>' in page
 
 
-def test_imprecise_age_is_shown_with_its_precision_or_as_a_minimum(report: Report) -> None:
+def test_age_of_unread_records_is_shown_with_its_precision_or_as_a_minimum(report: Report) -> None:
     rows = group("g", [500] * MINUTES)
     assert "±" not in report(rows)
 
@@ -450,7 +452,7 @@ def test_imprecise_age_is_shown_with_its_precision_or_as_a_minimum(report: Repor
     assert "at least 4.2 min old" in report(rows)
 
 
-def test_page_names_implausible_timestamps_as_the_cause_of_unknown_age(report: Report) -> None:
+def test_page_shows_implausible_timestamps_as_the_cause_of_unknown_age(report: Report) -> None:
     rows = group("g", [500] * MINUTES)
     for row in rows["lag"]:
         row["lag_s"] = row["lag_precision_s"] = None
@@ -461,7 +463,7 @@ def test_page_names_implausible_timestamps_as_the_cause_of_unknown_age(report: R
     assert "no record was unread." in part(report(rows), "g"), "its offset is beyond the end"
 
 
-def test_minimum_age_is_marked_as_minimum_in_every_part_of_the_report(report: Report) -> None:
+def test_age_that_is_a_minimum_is_marked_in_every_part_of_the_report(report: Report) -> None:
     rows = group("g", [100] * 5 + [500] * 5)
     exact = report(rows)
     for row in rows["lag"][5:]:
@@ -485,7 +487,7 @@ def test_minimum_age_is_marked_as_minimum_in_every_part_of_the_report(report: Re
     assert 'data-label="oldest"><bdi>4.2 min</bdi>' in part(since_exact, "g")
 
 
-def test_page_head_names_source_engine_cluster_and_time(report: Report) -> None:
+def test_report_head_names_source_engine_cluster_and_as_of_time(report: Report) -> None:
     page = report(busy(), cluster_id="c-1", as_of_ms=ms(600))
 
     told = dict(re.findall(r"<dt>(.*?)</dt><dd><bdi>(.*?)</bdi>", page))
@@ -534,7 +536,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def shown(browser: Browser, report: Report, tmp_path: Path) -> Callable[..., None]:
-    """Returns a function that opens the report on a screen."""
+    """Returns a function that opens the report in a browser with a given screen size."""
     place = tmp_path / "report.html"
     place.write_text(report(busy()))
 
@@ -595,7 +597,7 @@ def test_newest_part_of_every_plot_is_visible_on_a_phone(
         assert right - 4 <= newest <= right + 2
 
 
-def test_list_of_groups_above_a_threshold_is_short_on_a_phone(
+def test_list_of_groups_above_a_threshold_takes_little_height_on_a_phone(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -652,7 +654,7 @@ def test_printed_page_shows_the_members_of_every_generation(
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_picture_is_rejected_when_the_page_has_another_source(
+def test_photograph_rejects_a_report_of_another_source(
     browser: Browser, report: Report, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"

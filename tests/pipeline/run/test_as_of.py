@@ -1,4 +1,5 @@
-"""The as-of time: the requested time, or else the end of the selection."""
+"""Tests of the as-of time of a run: the requested time, or else the end of the selected time
+span."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine that a run uses, and the number of processes that it starts."""
+"""Tests of the engine that a run chooses, and of the number of its processes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ class Lost:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("processes", [1, 2])
-def test_exception_from_reading_a_part_is_raised_unchanged(tmp_path: Path, processes: int) -> None:
+def test_exception_of_a_source_in_a_child_process_is_raised_unchanged(
+    tmp_path: Path, processes: int
+) -> None:
     engine = DuckEngine(str(tmp_path), processes)
     with pytest.raises(Unreachable, match="nobody answers"):
         engine.read("events", [Lost(), Lost()], EVENTS)

@@ -1,4 +1,5 @@
-"""Repeated reads of a growing history into an archive, from a fake cluster in virtual time."""
+"""Tests of repeated reads of a growing history into an archive. The cluster is fake, and the time
+is virtual."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 5")]
 
 @dataclass
 class Log:
-    """A fake cluster with one partition of `__consumer_offsets` and one topic, which implements
-    Feed and News."""
+    """A fake cluster with one partition of `__consumer_offsets` and one topic. It implements the
+    protocols Feed and News."""
 
     where: str = "fake:9092"
     cluster_id: str | None = "a-cluster"
@@ -79,7 +80,7 @@ def added(log: Log, out: Path) -> Collected:
         return collect(log.look(), archive)
 
 
-def test_each_read_appends_only_new_records_and_counts_them(tmp_path: Path) -> None:
+def test_repeated_read_appends_and_counts_only_new_records(tmp_path: Path) -> None:
     log = Log(end=6, topic_end=20)
     first = added(log, tmp_path)
     assert (first.events, first.stretches, first.forgotten) == (6, 1, ())
@@ -117,7 +118,7 @@ def test_records_deleted_before_they_were_read_count_as_damage(tmp_path: Path) -
     assert places(tmp_path) == [(0, n) for n in (0, 1, 2, 3, 4, 5, 8, 9, 10, 11)]
 
 
-def test_first_read_reports_no_loss_when_the_log_starts_above_0(tmp_path: Path) -> None:
+def test_first_read_of_a_log_that_starts_above_offset_0_reports_no_loss(tmp_path: Path) -> None:
     assert added(Log(start=100, end=103), tmp_path).lost == ()
     assert places(tmp_path) == [(0, n) for n in (100, 101, 102)]
 
@@ -130,7 +131,7 @@ def test_first_read_reports_no_loss_when_the_log_starts_above_0(tmp_path: Path) 
         ({"end": 3}, "ends at offset 3, but .* has read up to offset 5"),
     ],
 )
-def test_different_history_is_rejected_and_the_archive_is_unchanged(
+def test_read_of_another_history_is_rejected_and_leaves_the_archive_unchanged(
     tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     log = Log(end=5)
@@ -144,7 +145,7 @@ def test_different_history_is_rejected_and_the_archive_is_unchanged(
         assert archive.manifest == before
 
 
-def test_topic_times_are_requested_when_the_previous_run_read_no_topics(tmp_path: Path) -> None:
+def test_record_times_of_topics_are_requested_after_a_run_without_topics(tmp_path: Path) -> None:
     log = Log(end=5)
     with Archive.open(str(tmp_path), log.cluster_id) as archive:
         archive.append(log.events({}))
@@ -178,7 +179,8 @@ class Ended(Exception):
 
 
 def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) -> list[Any]:
-    """Follows a log for a number of pauses; returns the reports and the length of each pause."""
+    """Follows a log until ``looks`` pauses have begun. Returns the reports, and the length of each
+    pause in seconds."""
     told: list[Any] = []
     pauses: list[float] = []
 

@@ -1,4 +1,5 @@
-"""Two windows of one history: the figures of each window, new groups, and removed groups."""
+"""Tests of `compare`, which compares two time windows of one history: figures, new groups and
+removed groups."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ def window(hour: int) -> Window:
 
 
 def history() -> GivenSource:
-    """Returns a history in which group `a` is slower in the second hour, group `left` is deleted
-    before the second hour, and group `came` starts in the second hour."""
+    """Returns a history of two hours. In the second hour, group `a` is slower, and group `came`
+    starts. Group `left` is deleted before the second hour."""
     events = History()
     events.generation(10, "a", 1, member("m-1", 0)).commit(20, "a", 0).commit(30, "left", 5)
     for minute in range(1, 60):
@@ -56,7 +57,7 @@ def numbers(told: Mapping[str, float | None] | None) -> tuple[float | None, ...]
     return tuple(told[name] for name in (*names, "most_lag_records", "most_lag_s"))
 
 
-def test_comparison_has_the_figures_of_both_windows_and_their_change(tmp_path: Path) -> None:
+def test_comparison_has_the_figures_of_two_windows_and_the_difference(tmp_path: Path) -> None:
     source = history()
 
     found = asked(tmp_path, source)

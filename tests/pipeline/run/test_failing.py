@@ -1,4 +1,4 @@
-"""Groups in the states that `--fail-on` names, and the sentences about them."""
+"""Tests of the groups that match the states of `--fail-on`, and of the sentences that name them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
     engine.close()
 
 
-def test_groups_are_found_by_the_states_of_their_partitions(engine: DuckEngine) -> None:
+def test_groups_match_fail_on_by_the_states_of_their_partitions(engine: DuckEngine) -> None:
     found = failing(engine, tuple(STATES), with_dead=False)
 
     assert [(each.state, each.group_id, each.partitions, each.lag_records) for each in found] == [

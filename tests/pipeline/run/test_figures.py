@@ -1,4 +1,5 @@
-"""Figures are values with units, which the last step formats as text."""
+"""Tests of the figures of a run's summary: values with units, which are formatted as text at the
+end."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_figures_have_values_and_units(tmp_path: Path) -> None:
     ]
 
 
-def test_figures_include_the_number_of_unknown_values(tmp_path: Path) -> None:
+def test_figures_count_unknown_values_separately(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("m-1", 0)).commit(1, "a", 10)
 
     well = Relations(tmp_path / "well", history.rows)
@@ -106,7 +107,7 @@ def test_figure_is_formatted_as_text(figure: Figure, words: str) -> None:
         ((0, 0, 0, 0), "0 partitions will never catch up"),
     ],
 )
-def test_text_of_figures_lists_partial_figures_after_their_total(
+def test_text_of_a_figure_lists_its_parts_after_the_total(
     counts: tuple[int, ...], words: str
 ) -> None:
     labels = ("will never catch up", "falling behind", "stopped", "without members")

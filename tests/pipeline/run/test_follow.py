@@ -1,4 +1,5 @@
-"""`muster pipeline events` on a running broker: growing archives, kills and failures."""
+"""Tests of `muster pipeline events --follow` on a running broker: growing archives, kills and
+failures."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def events(*words: str) -> Ran:
 
 @contextmanager
 def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs a process that follows the history; at the end of the block, its output is in the files
-    ``out``.out and ``out``.err."""
+    """Yields a process that runs `events --follow`. Its output is in the files ``out``.out and
+    ``out``.err, and is complete after the block."""
     command = [sys.executable, "-m", "cli.main", "pipeline", "events", "--follow"]
     command += ["--every", "0.2", "--source", broker.bootstrap, "--out", str(out), *words]
     with open(f"{out}.err", "a") as errors, open(f"{out}.out", "a") as said:
@@ -63,7 +64,6 @@ def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Pope
 
 
 def has(out: Path, group: int) -> bool:
-    """Returns True if an archive has all commits of a group."""
     try:
         rows = rows_of(out, "events")
     except (AssertionError, FileNotFoundError):
@@ -74,7 +74,6 @@ def has(out: Path, group: int) -> bool:
 
 
 def produce(broker: Broker, records: int) -> None:
-    """Produces records to partition 0 of the topic."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(records):
         producer.produce(TOPIC, str(number), partition=0)
@@ -103,7 +102,7 @@ def test_followed_archive_grows_and_is_complete_after_ctrl_c(
     is_the_log(served, out)
 
 
-def test_events_appends_only_new_records_when_run_again(served: Broker, tmp_path: Path) -> None:
+def test_repeated_events_command_appends_only_new_records(served: Broker, tmp_path: Path) -> None:
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     commit(served, range(2))
     first = events(*words, "--json")
@@ -121,7 +120,8 @@ def test_events_appends_only_new_records_when_run_again(served: Broker, tmp_path
 def test_follow_loses_and_duplicates_no_record_when_killed_at_random(
     served: Broker, tmp_path: Path
 ) -> None:
-    """The command is killed (SIGKILL) as soon as a chosen file of the archive exists."""
+    """The process is killed with SIGKILL as soon as a randomly chosen file of the archive
+    exists."""
     random, out = chance(), tmp_path / "out"
     killed = 0
     for turn in range(4):
@@ -140,7 +140,8 @@ def test_follow_loses_and_duplicates_no_record_when_killed_at_random(
 
 
 def test_archive_has_end_offsets_and_times_of_topics(served: Broker, tmp_path: Path) -> None:
-    """The archive has the topic's end offset and its time, without the topic's records."""
+    """The archive has end offsets of the topic and the times of these offsets, but no record of the
+    topic."""
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     produce(served, 30)
     commit(served, range(1))
@@ -207,7 +208,7 @@ def test_follow_waits_for_an_unreachable_broker(served: Broker, tmp_path: Path) 
     is_the_log(served, out)
 
 
-def test_follow_rejects_unreachable_broker_other_cluster_and_second_run(
+def test_follow_rejects_an_unreachable_broker_another_cluster_and_a_concurrent_run(
     served: Broker, brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     nobody = events("--follow", "--source", "127.0.0.1:1", "--out", str(tmp_path))
@@ -226,7 +227,7 @@ def test_follow_rejects_unreachable_broker_other_cluster_and_second_run(
 
 
 def old_store(folder: Path, rows: pa.Table) -> None:
-    """Writes the files that `--follow` of an earlier version wrote: a folder per batch, and the
+    """Writes the files of `--follow` in an earlier version of Muster: one folder per batch, and a
     checkpoint."""
     (folder / "_events_checkpoint" / "commits").mkdir(parents=True)
     (folder / "_events_checkpoint" / "commits" / "0").write_text("v1")
@@ -244,8 +245,8 @@ def old_store(folder: Path, rows: pa.Table) -> None:
 def test_table_of_events_in_the_old_layout_is_converted_to_an_archive(
     served: Broker, tmp_path: Path
 ) -> None:
-    """The files of an earlier version are rejected by `--follow` and accepted as a source; one
-    command converts them to an archive."""
+    """`--follow` rejects the files of an earlier version, and `--source` accepts them. One command
+    converts them to an archive."""
     commit(served, range(4))
     old, new = tmp_path / "old", tmp_path / "new"
     old_store(old, pa.Table.from_pylist(logged(served), EVENTS))

@@ -1,4 +1,5 @@
-"""`muster pipeline all --incremental` appends new records, and makes the tables of all records."""
+"""Tests of `muster pipeline all --incremental`, which appends new records to an archive and makes
+the tables of all its records."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def daily(source: str, out: Path, *words: str) -> Ran:
 
 
 def table(folder: Path, name: str) -> list[str]:
-    """Returns the sorted rows of a table, except the columns that contain the time of the run."""
+    """Returns the sorted rows of a table, without the columns that contain the time of the run."""
     rows: list[dict[str, Any]] = pq.read_table(folder / name).to_pylist()
     return sorted(repr({**row, "record_at": 0, "record_at_precision_s": 0}) for row in rows)
 
@@ -64,8 +65,8 @@ def test_each_run_appends_new_records_and_makes_tables_of_the_whole_archive(
 
 
 def check_tables(served: Broker, out: Path, whole: Path) -> None:
-    """Checks that the archive equals the log, and that its tables equal those of one run on the
-    log."""
+    """Asserts that the archive equals the log, and that its tables equal those of a full run on the
+    same log."""
     is_the_log(served, out)
     assert run("pipeline", "all", "--source", served.bootstrap, "--out", str(whole)).code == 0
     for name in TABLES:
@@ -74,7 +75,7 @@ def check_tables(served: Broker, out: Path, whole: Path) -> None:
 
 
 def test_archive_keeps_records_that_the_log_no_longer_has(served: Broker, tmp_path: Path) -> None:
-    """The test deletes a partition from the files of the source."""
+    """The test deletes the folder of a partition from the source before the second run."""
     out, copy = tmp_path / "out", tmp_path / "copy"
     commit(served, range(6))
     served.stop()
@@ -94,7 +95,7 @@ def made(folder: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_next_run_completes_the_archive_when_a_run_was_killed(
+def test_incremental_run_completes_the_archive_of_a_killed_run(
     served: Broker, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -131,7 +132,7 @@ def test_incremental_rejects_tables_that_are_not_an_archive(served: Broker, tmp_
     check_tables(served, new, tmp_path / "whole")
 
 
-def test_second_run_is_rejected_while_another_writes_the_archive(
+def test_incremental_run_is_rejected_while_another_run_writes_the_archive(
     served: Broker, tmp_path: Path
 ) -> None:
     holder = (
@@ -153,7 +154,7 @@ def test_second_run_is_rejected_while_another_writes_the_archive(
     assert daily(served.bootstrap, tmp_path).code == 0
 
 
-def test_rejected_selection_names_the_source_and_the_archive(
+def test_error_of_a_rejected_selection_names_the_source_and_the_archive(
     tmp_path: Path,
 ) -> None:
     source, out = tmp_path / "source", tmp_path / "out"

@@ -1,4 +1,4 @@
-"""A selection that matches no record is rejected before any write."""
+"""Tests that a run rejects a selection without matching records before it writes any file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def source() -> GivenSource:
 
 
 def made(tmp_path: Path, of: Source, job: str = "commits", **wanted: Any) -> list[int]:
-    """Returns the row count of each table."""
+    """Runs a job and returns the number of rows of each table."""
     options = Options(overwrite=wanted.pop("overwrite", False), selection=Selection(**wanted))
     (tmp_path / "scratch").mkdir(exist_ok=True)
     store = Store(str(tmp_path / "tables"))
@@ -90,7 +90,7 @@ def test_run_fails_on_an_empty_history_only_when_a_group_is_selected(tmp_path: P
         made(tmp_path, GivenSource([]), overwrite=True, groups=["early"])
 
 
-def test_tables_are_not_replaced_by_the_run_after_a_rejected_run(tmp_path: Path) -> None:
+def test_run_after_a_rejected_run_does_not_replace_existing_tables(tmp_path: Path) -> None:
     made(tmp_path, source())
     with pytest.raises(PipelineError, match="has no group nosuch"):
         made(tmp_path, source(), overwrite=True, groups=["nosuch"])
@@ -119,7 +119,7 @@ def test_unknown_partition_is_rejected_in_tables_and_archives(tmp_path: Path) ->
     assert ran(archive, [1]) == 0, "it is there, and empty"
 
 
-def test_compare_rejects_a_window_before_the_history_and_unknown_groups(
+def test_compare_rejects_unknown_groups_and_a_window_before_the_history(
     tmp_path: Path,
 ) -> None:
     def compared(first: Window, *groups: str) -> list[str]:

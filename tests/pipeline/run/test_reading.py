@@ -1,4 +1,4 @@
-"""DuckDB reads the tables on the local disk, whichever engine wrote them."""
+"""Tests that DuckDB reads tables on the local disk that either engine has written."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_local_tables_of_spark_are_read_by_duckdb(tmp_path: Path) -> None:
     ],
     ids=["of DuckDB", "of a cluster", "elsewhere", "of a long history"],
 )
-def test_tables_are_read_by_their_own_engine_when_duckdb_cannot(
+def test_tables_that_duckdb_cannot_read_are_read_by_the_engine_that_wrote_them(
     engine: Any, place: str, records: int, tmp_path: Path
 ) -> None:
     files: Any = None if place == "here" else SimpleNamespace()

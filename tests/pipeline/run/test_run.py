@@ -1,4 +1,5 @@
-"""A run reads its source once, writes complete tables, and can be repeated after a kill."""
+"""Tests of a run: it reads its source once, writes complete tables, and can be repeated after a
+kill."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def source() -> GivenSource:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    """Returns a function that runs a job with DuckDB into `tmp_path/tables`."""
+    """Returns a function that runs a job with DuckDB. The tables are written to
+    `tmp_path/tables`."""
 
     def run(job: Job, source: Source, options: Options | None = None, **more: Any) -> Summary:
         scratch = tmp_path / "scratch"
@@ -190,8 +192,8 @@ def test_as_of_time_is_the_end_of_the_selection(run: Any) -> None:
 
 
 def test_lag_of_a_selected_group_is_as_of_the_end_of_the_archive(run: Any, tmp_path: Path) -> None:
-    """In an archive that is months old, an inactive group lags behind by the records that were
-    written later."""
+    """The archive can be months old. A group that stopped committing lags behind records that were
+    written before the archive ended."""
     history = [committed(0, "quiet", 10), committed(0, "busy", 10), committed(600, "busy", 40)]
     topic = [stretch(0, 0, 9), stretch(590, 10, 39), stretch(9e9, 40, 49)]
 
@@ -221,7 +223,7 @@ def test_groups_expire_only_when_as_of_is_after_the_archive_end(run: Any, tmp_pa
 
 
 def test_history_ends_with_the_newest_topic_record(run: Any, tmp_path: Path) -> None:
-    """All groups of a live data folder have stopped, so the lag is computed from its topics."""
+    """The newest topic record sets the as-of time if all groups stopped committing earlier."""
     topic = [stretch(0, 0, 9), stretch(7200, 10, 39)]
 
     made = run(JOBS["lag"], GivenSource([committed(0, "a", 10)], topic))
@@ -244,7 +246,9 @@ def test_records_after_the_as_of_time_are_ignored(run: Any, tmp_path: Path) -> N
     assert written["outcome"] == "open"
 
 
-def test_window_has_the_previous_commit_from_before_its_start(run: Any, tmp_path: Path) -> None:
+def test_first_commit_in_a_time_window_has_the_previous_offset_from_before_the_window(
+    run: Any, tmp_path: Path
+) -> None:
     source = GivenSource([committed(0, "a", 1), committed(60, "a", 5), committed(70, "a", 6)])
 
     run(JOBS["commits"], source, Options(selection=Selection(span=Span(since_ms=ms(60)))))
@@ -268,7 +272,7 @@ def test_empty_history_gives_empty_tables(run: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_written_events_are_a_source_and_are_not_overwritten(
+def test_event_table_of_a_run_is_accepted_as_source_and_not_overwritten(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:
     run(JOBS["all"], source)
@@ -303,7 +307,7 @@ def test_tables_of_another_cluster_are_rejected(run: Any, source: GivenSource) -
         run(JOBS["events"], source)
 
 
-def test_old_table_is_kept_when_a_run_is_killed_while_replacing_it(tmp_path: Path) -> None:
+def test_old_table_is_kept_when_a_run_is_killed_while_replacing_the_table(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     store.write("numbers", lambda folder: Path(folder).mkdir())
     (tmp_path / "numbers").rename(tmp_path / ".numbers.old")
@@ -317,10 +321,10 @@ def test_old_table_is_kept_when_a_run_is_killed_while_replacing_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_second_run_is_rejected_while_another_writes_the_folder(
+def test_run_is_rejected_while_another_run_writes_the_same_folder(
     run: Any, source: GivenSource, tmp_path: Path, before: bool
 ) -> None:
-    """The error names the process of the first run, whose tables are complete."""
+    """The error names the process of the first run. The tables of the first run are complete."""
     if before:
         run(TWO, source)
     refused = list[str]()
@@ -360,8 +364,7 @@ def test_run_does_not_replace_tables_that_another_run_made_after_its_start(
 
 
 def test_reader_does_not_restore_a_table_that_a_run_is_replacing(tmp_path: Path) -> None:
-    """Only the writer renames a table that it is replacing; a reader restores only tables of a
-    killed run."""
+    """A reader restores the old table only if the run that was replacing it was killed."""
     writer, reader = Store(str(tmp_path)), Store(str(tmp_path))
     writer.write("numbers", lambda folder: Path(folder).mkdir())
     writer.reserve()

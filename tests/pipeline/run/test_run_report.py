@@ -1,4 +1,4 @@
-"""The report of a run equals its tables, and can be made again from the tables alone."""
+"""Tests that the report of a run equals its tables, and can be made again from the tables alone."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ END = 60 * MINUTES
 
 
 def history() -> GivenSource:
-    """Returns a history with four groups, to whose topic ten records are written per second: one
-    keeps up, one falls behind and is reset, one has lost its member, and one uses transactions."""
+    """Returns a history with four groups that read one topic with ten new records per second.
+
+    One group keeps up, one falls behind and is reset, one has lost its member, and one commits in
+    transactions.
+    """
     log = History()
     log.generation(0, "drowns", 1, member("slow-1", 0))
     log.generation(0, "left", 1, member("gone-1", 0))
@@ -65,7 +68,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], DuckEngine]
 
 @pytest.fixture
 def made(engine: Callable[[], DuckEngine], tmp_path: Path) -> tuple[Path, Summary]:
-    """Returns the folder of a run, and its summary."""
+    """Runs all jobs. Returns the folder of the tables, and the summary."""
     source, store = history(), Store(str(tmp_path / "tables"))
     options = Options(selection=Selection(span=Span(as_of_ms=ms(END))))
     return tmp_path / "tables", run_job(engine(), JOBS["all"], source, store, options)
@@ -137,7 +140,7 @@ def test_report_can_be_made_again_from_the_tables(
     assert "No group is above the lag threshold of" in (folder / REPORT).read_text()
 
 
-def test_report_is_made_without_the_note_of_the_run(
+def test_report_can_be_made_without_the_json_note_of_the_run(
     made: tuple[Path, Summary], engine: Callable[[], DuckEngine]
 ) -> None:
     folder, _ = made
@@ -151,7 +154,7 @@ def test_report_is_made_without_the_note_of_the_run(
     assert told["as of"] == instant(ms(END))
 
 
-def test_report_rejects_a_folder_without_tables_or_with_a_bad_note(
+def test_report_rejects_a_folder_without_tables_or_with_a_damaged_json_note(
     made: tuple[Path, Summary], engine: Callable[[], DuckEngine], tmp_path: Path
 ) -> None:
     with pytest.raises(PipelineError, match="has no tables to report on"):
@@ -164,7 +167,7 @@ def test_report_rejects_a_folder_without_tables_or_with_a_bad_note(
             write_report_again(engine(), Store(str(folder)), Thresholds(), overwrite=True)
 
 
-def test_drowning_groups_and_groups_without_members_differ_in_state(
+def test_report_distinguishes_drowning_groups_from_groups_without_members(
     made: tuple[Path, Summary],
 ) -> None:
     folder, _ = made

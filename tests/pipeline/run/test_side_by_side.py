@@ -1,4 +1,5 @@
-"""Tasks run concurrently, each after the tasks that it needs; the first failure ends all tasks."""
+"""Tests of concurrent tasks. A task starts after the tasks that it needs, and the first failure
+ends all tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ WITHIN_S = 30.0
 
 
 class Tasks:
-    """Tasks that record their starts and ends."""
+    """Test tasks that record when they start and end."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -38,11 +39,10 @@ class Tasks:
         self._all.append(Task(name, needs, do))
 
     def meet(self) -> None:
-        """Waits until another task runs at the same time."""
+        """Waits until two tasks are in this method at the same time."""
         self.both.wait(WITHIN_S)
 
     def hang(self) -> None:
-        """Waits until the task is interrupted."""
         self.meet()
         assert self.interrupted.wait(WITHIN_S)
 
@@ -146,8 +146,7 @@ def test_no_thread_is_started_when_the_limit_is_one_task(tasks: Tasks) -> None:
 
 
 class Waiting(DuckEngine):
-    """An engine in which two table writes wait for each other, which proves that they are
-    concurrent."""
+    """A DuckDB engine that writes two chosen tables only if both are written at the same time."""
 
     def __init__(self, scratch: Path) -> None:
         scratch.mkdir(exist_ok=True)
@@ -186,7 +185,7 @@ def test_job_writes_tables_concurrently_and_dependent_tables_after_them(
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*APART.tables, "views.sql"}
 
 
-def test_job_fails_when_a_table_fails_and_succeeds_in_the_next_run(
+def test_job_fails_when_a_table_write_fails_and_succeeds_in_the_next_run(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"

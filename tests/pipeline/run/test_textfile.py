@@ -1,5 +1,5 @@
-"""The text file with the lag for Prometheus has every row of `catch_up`, and is never
-incomplete."""
+"""Tests of the text file with lags for Prometheus: it has every row of `catch_up`, and is replaced
+atomically."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
 
 
 def written(engine: DuckEngine, folder: Path, *rows: dict[str, Any]) -> dict[str, Series]:
-    """Returns the file's series by name, each by its label values in the order of the label
-    names."""
+    """Writes the text file and returns its series by metric name. A series maps tuples of label
+    values to a value."""
     engine.read("catch_up", [rows_of(CATCH_UP, rows)], CATCH_UP)
     file = folder / "lag.prom"
     assert write_textfile(engine, str(file), "b:9092", ms(600)) == str(file)
@@ -90,7 +90,7 @@ def test_textfile_has_a_series_for_each_known_value(engine: DuckEngine, tmp_path
     }  # fmt: skip
 
 
-def test_textfile_is_valid_utf8_when_the_source_name_is_not(
+def test_textfile_is_valid_utf8_when_the_source_name_is_invalid_utf8(
     engine: DuckEngine, tmp_path: Path
 ) -> None:
     engine.read("catch_up", [], CATCH_UP)
@@ -111,7 +111,7 @@ def test_textfile_above_its_limit_omits_the_partitions_with_the_least_lag(
     assert found[LEFT_OUT] == {("b:9092",): 3}
 
 
-def test_previous_textfile_is_kept_when_a_new_write_fails(
+def test_previous_textfile_is_kept_when_the_next_write_fails(
     engine: DuckEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = written(engine, tmp_path, row("g"))

@@ -1,4 +1,5 @@
-"""`views.sql` and the DuckDB file: tables and ready queries, as a user of DuckDB reads them."""
+"""Tests of `views.sql` and of the DuckDB file, which have the tables of a run and prepared
+queries."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ FORMATS = ("parquet", "delta", "iceberg")
 
 
 def made(job: str, source: Source, tmp_path: Path, form: str | None = None) -> Summary:
-    """Runs a job into `tmp_path/tables`."""
+    """Runs a job. The tables are written to `tmp_path/tables`."""
     scratch = tmp_path / f"scratch-{job}"
     scratch.mkdir()
     engine = DuckEngine(str(scratch))
@@ -33,7 +34,7 @@ def made(job: str, source: Source, tmp_path: Path, form: str | None = None) -> S
 
 
 def opened(tmp_path: Path) -> duckdb.DuckDBPyConnection:
-    """Returns a DuckDB session started with the views."""
+    """Returns a DuckDB session that has executed `views.sql`."""
     session = duckdb.connect()
     session.execute((tmp_path / "tables" / "views.sql").read_text())
     return session
@@ -41,12 +42,11 @@ def opened(tmp_path: Path) -> duckdb.DuckDBPyConnection:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a data folder that Apache Kafka wrote."""
     return unpacked("kafka-4.3.1-killed", tmp_path_factory.mktemp("kafka"))
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_views_include_every_table_and_query_of_the_run(
+def test_views_sql_has_a_view_for_every_table_and_prepared_query_of_the_run(
     kafka: Path, tmp_path: Path, form: str
 ) -> None:
     summary = made("all", FolderSource(str(kafka)), tmp_path, form)
@@ -62,7 +62,7 @@ def test_views_include_every_table_and_query_of_the_run(
         session.execute(f"FROM {name}").fetchall()
 
 
-def test_every_ready_query_returns_rows(tmp_path: Path) -> None:
+def test_every_prepared_query_returns_rows(tmp_path: Path) -> None:
     hour = 3_600_000
     write_segment(
         tmp_path / "log", 0,
@@ -99,7 +99,7 @@ def test_every_ready_query_returns_rows(tmp_path: Path) -> None:
     assert told("FROM transactions_that_failed") == []
 
 
-def test_views_exist_only_for_existing_tables(tmp_path: Path) -> None:
+def test_views_sql_has_views_only_for_existing_tables(tmp_path: Path) -> None:
     made("rates", GivenSource([]), tmp_path)
     session = opened(tmp_path)
     assert session.execute("FROM busiest_hours").fetchall() == []

@@ -1,4 +1,5 @@
-"""Record times from ListOffsets: the results for unusual logs, and the number of lookups."""
+"""Tests of record times from ListOffsets: the results for unusual logs, and the number of
+lookups."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ NOW = NOON + AN_HOUR
 
 
 class Log:
-    """The timestamps of a partition's records, and a broker that looks them up."""
+    """The record timestamps of a partition, and a fake broker that serves lookups by time."""
 
     def __init__(self, written_ms: Sequence[int], start: int = 0) -> None:
         self.written_ms = list(written_ms)
@@ -32,7 +33,8 @@ class Log:
         self.by_time: Callable[[int], tuple[int, int, int]] = self.first_from
 
     def first_from(self, at_ms: int) -> tuple[int, int, int]:
-        """Returns the error code, offset and timestamp of the first record at or after a time."""
+        """Returns the error code, the offset and the timestamp of the first record at or after
+        ``at_ms``."""
         for offset, written_ms in enumerate(self.written_ms[self.start :], self.start):
             if written_ms >= at_ms:
                 return 0, offset, written_ms
@@ -52,7 +54,8 @@ class Log:
         return {"topics": [{"name": TOPIC, "partitions": [{**answer, "timestamp": written_ms}]}]}
 
     def ask(self, *held: int, since_ms: int = NOON - AN_HOUR) -> list[dict[str, Any]]:
-        """Returns the stretches of the log, without the rows for its start and end."""
+        """Returns the stretches that the pipeline computes for the log. ``held`` are the committed
+        offsets."""
         answers = {
             "ListOffsets": self.answer,
             "Metadata": lambda *_: metadata(fakes, {0: 1}, TOPIC),
@@ -73,7 +76,8 @@ def ms_of(at: Any) -> int:
 
 
 def check(log: Log, rows: Sequence[dict[str, Any]]) -> None:
-    """Asserts that the stretches are contiguous and have the right times."""
+    """Asserts that the stretches are contiguous, and that their times match the timestamps in the
+    log."""
     for before, row in itertools.pairwise(rows):
         assert row["base_offset"] == before["last_offset"] + 1
     for row in rows:
@@ -84,14 +88,14 @@ def check(log: Log, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def span_of(rows: Sequence[dict[str, Any]], offset: int) -> int:
-    """Returns the uncertainty of a record's time, in milliseconds."""
+    """Returns the uncertainty, in milliseconds, of the time of the record at ``offset``."""
     [row] = [each for each in rows if each["base_offset"] <= offset <= each["last_offset"]]
     if row["base_offset"] == offset:
         return 0
     return ms_of(row["last_at"]) - ms_of(row["first_at"])
 
 
-def test_record_times_are_known_to_a_minute_and_closer_at_commits() -> None:
+def test_record_times_are_exact_to_a_minute_and_more_exact_at_committed_offsets() -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])
 
     rows = log.ask(0, 1_234, 4_999)
@@ -103,7 +107,7 @@ def test_record_times_are_known_to_a_minute_and_closer_at_commits() -> None:
     assert len(log.asked_ms) < 150
 
 
-def test_no_lookup_is_made_for_times_without_records() -> None:
+def test_number_of_lookups_is_small_when_long_times_have_no_records() -> None:
     day = 24 * AN_HOUR
     log = Log([NOON - day, NOON - day + 5, NOON, NOON + 7])
 
@@ -137,7 +141,7 @@ def test_records_after_a_future_timestamp_have_no_time() -> None:
     assert span_of(rows, 10) <= CLOSE_MS
 
 
-def test_lookups_of_an_out_of_order_log_are_bounded() -> None:
+def test_number_of_lookups_is_bounded_when_timestamps_are_out_of_order() -> None:
     written = [NOON + (number * 7919 % 5_000) * 100 for number in range(5_000)]
     log = Log(written)
 
@@ -146,8 +150,8 @@ def test_lookups_of_an_out_of_order_log_are_bounded() -> None:
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_lookups_are_bounded_when_responses_contradict_each_other() -> None:
-    """Such responses occur when a log is truncated between the lookups."""
+def test_number_of_lookups_is_bounded_when_responses_contradict_each_other() -> None:
+    """Contradicting responses occur when a log is truncated between two lookups."""
     log = Log([NOON + 1000 * number for number in range(1_000)])
     log.by_time = lambda at_ms: (0, at_ms % 1_000, NOON + at_ms % 997)
 
@@ -169,7 +173,7 @@ def test_number_of_lookups_is_limited_by_the_size_of_the_log(
     assert len(log.asked_ms) < 20
 
 
-def test_log_has_no_stretches_when_its_format_has_no_timestamps() -> None:
+def test_log_whose_message_format_has_no_timestamps_has_no_stretches() -> None:
     log = Log([NOON] * 10)
     log.by_time = lambda _: (errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1)
 

@@ -1,4 +1,5 @@
-"""Truncated logs: the reader reports the position of the truncation, and the missing offsets."""
+"""Tests of truncated logs: the reader reports the position of the truncation and the missing
+offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ FIRST = "00000000000000000000"
 
 
 def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int, int | None, str]]:
-    """Kind, log offset, position and reason of each unreadable part of the log."""
+    """Returns kind, log offset, position and reason of each unreadable range in a data folder."""
     partitions = None if partition is None else [partition]
     found: list[dict[str, Any]] = [
         row
@@ -47,7 +48,7 @@ def unreadable(data: Path, partition: int | None = None) -> list[tuple[str, int,
 
 
 def boundaries(log: Path) -> list[tuple[int, int]]:
-    """(position, next log offset) after each batch."""
+    """Returns, for each batch, the position of its end and the next log offset."""
     data = log.read_bytes()
     return [(header.end, header.last_offset + 1) for header, _ in iter_stored(data)]
 
@@ -102,7 +103,7 @@ def test_loss_of_records_in_a_copied_folder_is_detected_without_checkpoint(tmp_p
     assert "the segment has" in reason
 
 
-def test_emptied_log_is_reported_missing(tmp_path: Path) -> None:
+def test_all_offsets_of_an_empty_log_file_are_reported_missing(tmp_path: Path) -> None:
     data = unpacked("kafka-4.3.1-killed", tmp_path)
     os.truncate(data / "__consumer_offsets-2" / f"{FIRST}.log", 0)
     [(kind, offset, position, reason)] = unreadable(data)
@@ -150,7 +151,7 @@ def cleaned(data: Path, offset: int) -> None:
     (data / "cleaner-offset-checkpoint").write_text(f"0\n1\n__consumer_offsets 0 {offset}\n")
 
 
-def test_gap_before_the_next_segment_is_damage_unless_cleaned(tmp_path: Path) -> None:
+def test_gap_before_the_next_segment_is_damage_unless_the_log_was_cleaned(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, *batches(0, 20))
     write_segment(tmp_path, 40, *batches(40, 50))
     size = sum(map(len, batches(0, 20)))
@@ -165,7 +166,7 @@ def test_gap_before_the_next_segment_is_damage_unless_cleaned(tmp_path: Path) ->
     assert unreadable(tmp_path) == [], "compaction takes the last records of a segment too"
 
 
-def test_missing_end_of_a_cleaned_segment_is_found_by_its_index(tmp_path: Path) -> None:
+def test_missing_end_of_a_cleaned_segment_is_detected_from_its_index(tmp_path: Path) -> None:
     value = struct.pack(">hqihq", 3, 9, -1, 0, NOON)
     left = encode_batch(
         [Record(3, NOON, b"\0\1\0\1g\0\1t\0\0\0\0", value)], base_offset=0, last_offset=9
@@ -181,7 +182,7 @@ def test_missing_end_of_a_cleaned_segment_is_found_by_its_index(tmp_path: Path) 
     assert "Offsets 10 to 29 are missing: according to the segment's index" in reason
 
 
-def test_single_missing_record_is_reported(tmp_path: Path) -> None:
+def test_single_missing_record_at_the_end_of_a_log_is_reported(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, *batches(0, 20))
     (tmp_path / "__consumer_offsets-0" / "leader-epoch-checkpoint").write_text("0\n1\n4 21\n")
     [(_, _, _, reason)] = unreadable(tmp_path)
@@ -200,8 +201,9 @@ def test_unreadable_checkpoint_is_ignored(tmp_path: Path, text: str) -> None:
     assert unreadable(tmp_path) == []
 
 
-def test_log_is_not_reported_damaged_when_it_changed_after_planning(tmp_path: Path) -> None:
-    """A plan becomes outdated when a cleaner replaces files or a live log gets new segments."""
+def test_log_that_changed_after_planning_is_not_reported_damaged(tmp_path: Path) -> None:
+    """Between planning and reading, a cleaner can replace files, and a running broker can add
+    segments."""
     write_segment(tmp_path, 0, *batches(0, 20))
     folder = tmp_path / "__consumer_offsets-0"
     (folder / "leader-epoch-checkpoint").write_text("0\n1\n4 60\n")

@@ -1,4 +1,5 @@
-"""Decoding of the offsets log to rows: every kind and version, and undecodable bytes."""
+"""Tests that records of `__consumer_offsets` are decoded to rows: every kind and version, and
+undecodable bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ GROUP_KEY = b"\0\2\0\1g"
 
 
 def rows_of(data: bytes, **more: Any) -> list[dict[str, Any]]:
-    """Returns the rows of some entries, without null columns."""
+    """Returns the rows of the batches in ``data``, without null columns."""
     rows = EventRows(3)
     for header, _ in iter_stored(data):
         add_entry(rows, data, header, **more)
@@ -215,8 +216,8 @@ def test_other_records_are_decoded_when_a_record_is_damaged() -> None:
 
 
 def test_large_commits_have_the_same_rows_when_decoded_as_tables() -> None:
-    """The test decodes runs of every length, gaps that a cleaner leaves, and different commit
-    times."""
+    """Consecutive records of equal layout are decoded together as one table. The test has runs of
+    many lengths, offset gaps, and different commit times."""
     sizes = [1, 2, 7, 8, 50, 63, 64, 65, 200, 1, 30, 9000]
     data, base = b"", 100
     runs = [
@@ -255,7 +256,7 @@ PLAIN_VALUES = {
 
 @pytest.mark.parametrize("value_of", PLAIN_VALUES.values(), ids=PLAIN_VALUES)
 @pytest.mark.parametrize("transactional", [False, True])
-def test_every_version_of_a_large_commit_is_decoded_as_a_table(
+def test_large_commit_of_every_value_version_is_decoded_as_a_table(
     value_of: Callable[[int], bytes], transactional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = []
@@ -296,8 +297,8 @@ def test_rows_of_a_cleaned_batch_have_the_offsets_of_its_records() -> None:
 
 
 def test_table_decoding_handles_records_that_differ_from_their_neighbours() -> None:
-    """The records are a tombstone, and records with another version, other metadata, a header, or
-    another timestamp."""
+    """The differing records are a tombstone, and records with another version, other metadata, a
+    header or another timestamp."""
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     plain = [Record(i, NOON, KEY, value) for i in range(60)]
     plain[20] = plain[20]._replace(value=None)
@@ -390,7 +391,7 @@ def test_idempotent_commit_has_no_producer_id() -> None:
     assert "producer_id" not in row
 
 
-def test_control_record_that_is_not_an_end_marker_is_unknown() -> None:
+def test_control_record_other_than_commit_or_abort_has_the_kind_unknown() -> None:
     data = encode_batch([Record(4, NOON, b"\0\0\0\2", b"\0\0")], is_control=True)
     [row] = rows_of(data)
     assert (row["kind"], row["raw_key"]) == ("unknown", b"\0\0\0\2")

@@ -1,4 +1,4 @@
-"""Decoding of KIP-848, KIP-932 and KIP-1071 group records to rows of the history."""
+"""Tests that records of KIP-848, KIP-932 and KIP-1071 groups are decoded to rows of the history."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ KEYS = {
 def row_of(
     record_type: int, value: dict[str, Any] | None, names: dict[str, str] | None = None, **key: str
 ) -> dict[str, Any]:
-    """Returns the row of a record without null columns; the group is g unless the key names
-    another."""
+    """Returns the row of one record, without null columns. The group is g by default."""
     key_name = KEYS[record_type]
     encoded = encode(key_name, 0, {"group_id": "g", **key})
     body = None if value is None else encode(key_name[:-3] + "Value", 0, value)
@@ -182,8 +181,8 @@ def test_tombstone_of_every_kind_has_its_group_and_member(record_type: int) -> N
 
 
 def outline(data: Path) -> list[tuple[Any, ...]]:
-    """Returns kind without group type, epoch and member of each record, and the partitions or the
-    active tasks of its assignment."""
+    """Returns a summary of each event: its kind without the group type, the epoch, the member, and
+    the assigned partitions or active tasks."""
     found = []
     for row in events_of(data):
         assert row["group_id"] == "g"
@@ -199,7 +198,8 @@ def outline(data: Path) -> list[tuple[Any, ...]]:
 
 
 def test_records_of_the_coordinator_of_a_share_group_are_decoded_to_rows(tmp_path: Path) -> None:
-    """The member receives its partitions after the share coordinator has stored their state."""
+    """The coordinator writes the current assignment twice, because a member gets its partitions
+    only when the share coordinator has stored their state."""
     groups = ShareGroups()
     groups.stable("x")
     groups.send("x", -1)

@@ -1,4 +1,4 @@
-"""The plan of a stream of a broker's history, tested without a broker."""
+"""Tests of the plan of a Spark stream that reads a broker's history. No broker is needed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_stream_starts_and_ends_at_the_log_start_and_end_offsets(stream: History
     assert stream.latestOffset() == {"0": 10, "1": 90, "2": 7}
 
 
-def test_batch_reads_the_new_offsets_of_each_partition(stream: HistoryStream) -> None:
+def test_stream_batch_reads_the_new_offsets_of_each_partition(stream: HistoryStream) -> None:
     start, end = {"0": 4, "1": 60, "2": 7}, {"0": 10, "1": 90, "2": 7}
 
     assert stretches(stream, start, end) == [(0, 4, 10), (1, 60, 90)]
     assert stretches(stream, end, end) == []
 
 
-def test_batch_skips_records_that_the_log_no_longer_has(stream: HistoryStream) -> None:
+def test_stream_batch_skips_records_below_the_log_start_offset(stream: HistoryStream) -> None:
     assert stretches(stream, {"1": 12}, {"1": 50}) == [(1, 40, 50)]
     assert stretches(stream, {}, {"0": 3}) == [(0, 0, 3)]
 

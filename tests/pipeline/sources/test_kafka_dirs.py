@@ -1,7 +1,7 @@
-"""Data folders of old and new Apache Kafka versions, after a stop or a kill, as sources.
+"""Tests that data folders of old and new Apache Kafka versions are readable sources, after a stop
+and after a kill.
 
-The reader returns exactly the data that the clients recorded: every group and offset, and every
-record.
+The reader returns exactly the groups, offsets and records that the clients recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Tests with a client that has no ACLs on topics: the error names each hidden topic."""
+"""Tests with a client that lacks ACLs on topics. The error names each topic that the client may not
+describe."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def properties(folder: Path, user: str) -> Path:
-    """Returns a file of client properties for a user."""
+    """Returns the path of a new file with client properties for ``user``."""
     file = folder / f"{user}.properties"
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -37,7 +38,7 @@ def properties(folder: Path, user: str) -> Path:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Yields a Muster with an authorizer and one commit."""
+    """Yields a Muster with an authorizer, on which one offset was committed."""
     with scene(tmp_path_factory.mktemp("secured")) as made:
         topic, group = made.topic(b"one"), made.group()
         made.admin.call("OffsetCommit", 8, {
@@ -111,9 +112,10 @@ def test_hidden_topics_are_named_and_their_lag_is_unknown(secured: Scene, tmp_pa
         (errors.UNKNOWN_TOPIC_OR_PARTITION, f"has no {LOG}: no group has committed there yet"),
     ],
 )
-def test_offsets_topic_is_looked_up_with_list_offsets_when_missing(code: int, said: str) -> None:
-    """A Metadata request with the topic's name would create the topic on a broker before Kafka
-    2.8."""
+def test_offsets_topic_that_metadata_omits_is_looked_up_with_list_offsets(
+    code: int, said: str
+) -> None:
+    """A Metadata request that names the topic would create it on a broker older than Kafka 2.8."""
 
     def metadata(broker: FakeBroker, _: Value) -> Value:
         here = {"node_id": 1, "host": "127.0.0.1", "port": broker.port}
@@ -132,7 +134,7 @@ def test_offsets_topic_is_looked_up_with_list_offsets_when_missing(code: int, sa
 @pytest.mark.interop
 @pytest.mark.timeout(300)
 def test_error_for_a_denied_offsets_topic_is_the_same_on_kafka(tmp_path: Path) -> None:
-    """The test runs Apache Kafka 4.3.1."""
+    """The test runs against Apache Kafka 4.3.1."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",

@@ -1,4 +1,4 @@
-"""A job and a repair on an Apache Kafka with TLS and SASL."""
+"""Tests of a job and of a repair on an Apache Kafka with TLS and SASL."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 TOPIC, GROUP = "orders", "billing"
 STORE_PASSWORD = "changeit"
 LIFETIME_MS = 5000
-"""The lifetime of a SCRAM-SHA-512 login without TLS, in milliseconds."""
+"""The lifetime of a SASL session with SCRAM-SHA-512 without TLS, in milliseconds."""
 
 
 class Secured(NamedTuple):
-    """A Kafka with four listeners, and files of client properties for them."""
+    """An Apache Kafka with four listeners. `properties` writes a file of client properties."""
 
     broker: KafkaBroker
     authority: Authority
@@ -110,7 +110,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def rows_of(where: str, file: Path | None = None) -> list[tuple[str, int, int]]:
-    """Returns the group, partition and offset of each commit."""
     source = (
         open_source(where) if file is None else open_source(where, read_settings(file).security)
     )

@@ -1,4 +1,4 @@
-"""Folders of segments that are complete, live, truncated, corrupt or partly cleaned: the reader
+"""Tests of folders with complete, live, truncated, corrupt or partly cleaned segments. The reader
 reports all damage."""
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 2")]
 
 
 def batches(count: int, first: int = 0) -> list[bytes]:
-    """Batches of ten offsets each, starting at log offset ``first``."""
+    """Returns ``count`` batches of ten offsets each. The first batch begins at log offset
+    ``first``."""
     return [
         batch_of(base, commit(f"g{base}", "t", range(base, base + 10)))
         for base in range(first, first + 10 * count, 10)
@@ -43,7 +44,6 @@ def offsets(rows: list[dict[str, Any]]) -> list[int]:
 
 
 def damage(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
-    """(log offset, position, reason) of the damaged rows."""
     return [
         (row["log_offset"], row["damage"]["position"], row["damage"]["reason"])
         for row in rows
@@ -104,7 +104,9 @@ def test_flipped_bit_damages_only_its_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("claimed", [-1, 0, 5, 1 << 20, 0x7FFFFFFF])
-def test_next_batch_is_found_after_a_wrong_length(tmp_path: Path, claimed: int) -> None:
+def test_next_batch_is_found_after_a_batch_with_a_wrong_length(
+    tmp_path: Path, claimed: int
+) -> None:
     made = batches(5)
     bad = bytearray(made[1])
     bad[8:12] = claimed.to_bytes(4, "big", signed=True)
@@ -140,7 +142,8 @@ def test_unreadable_segment_is_one_damaged_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [11, 16, 17, 40, HEADER_BYTES, 200])
 def test_torn_tail_of_the_last_segment_is_not_damage(tmp_path: Path, kept: int) -> None:
-    """A live broker is writing the tail; a crashed broker truncates it at its next start."""
+    """A running broker may still be writing the last batch. A crashed broker truncates a torn tail
+    when it restarts."""
     made = batches(3)
     write_segment(tmp_path, 0, *made[:2], made[2][:kept])
     rows = rows_of(tmp_path)
@@ -169,8 +172,8 @@ def test_truncated_segment_before_the_last_is_damaged(tmp_path: Path, kept: int)
 
 
 def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
-    """The checksum does not cover offsets. An offset is wrong if it is lower than the offset before
-    it or above the base offset of the next segment."""
+    """The checksum does not cover the base offset. A base offset is wrong if it is below the
+    previous offset, or above the base offset of the next segment."""
     write_segment(tmp_path, 0, *batches(2), *batches(1), *batches(1, 20), *batches(1, 90))
     write_segment(tmp_path, 30, *batches(1, 30))
     rows = rows_of(tmp_path)
@@ -180,8 +183,9 @@ def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
     ] == [True] * 2
 
 
-def test_batch_with_fewer_records_than_claimed_keeps_its_records(tmp_path: Path) -> None:
-    """The batch has a correct checksum, so its writer claimed a wrong count."""
+def test_records_of_a_batch_with_a_too_high_record_count_are_kept(tmp_path: Path) -> None:
+    """The checksum of the batch is correct, so the wrong record count was written by the
+    producer."""
     section = batch_of(0, commit("g", "t", range(10)))[HEADER_BYTES:]
     write_segment(tmp_path, 0, assemble_batch(section, 12, 0, NOON, NOON), *batches(1, 20))
     rows = rows_of(tmp_path)
@@ -190,7 +194,7 @@ def test_batch_with_fewer_records_than_claimed_keeps_its_records(tmp_path: Path)
     assert (offset, position) == (10, 0)
 
 
-def test_swap_deleted_and_cleaned_files_are_handled_as_in_kafka(tmp_path: Path) -> None:
+def test_files_with_suffix_swap_deleted_or_cleaned_are_handled_as_in_kafka(tmp_path: Path) -> None:
     folder = write_segment(tmp_path, 0, *batches(1)).parent
     write_segment(tmp_path, 10, *batches(1, 10))
     write_segment(tmp_path, 20, *batches(1, 20))
@@ -269,7 +273,7 @@ def test_table_batches_is_read_from_the_headers_of_batches(tmp_path: Path) -> No
 
 
 def test_first_broker_timestamp_sets_the_time_of_the_preceding_log_end(tmp_path: Path) -> None:
-    """Such timestamps exist in topics with LogAppendTime and in the markers of transactions."""
+    """A broker sets the timestamps of records with LogAppendTime, and of transaction markers."""
     plain = encode_batch([Record(0, NOON, b"k", b"v")])
     stamped = [
         encode_batch(
@@ -320,7 +324,7 @@ def test_unreadable_folder_is_reported_with_the_reason(
     assert f"{where} can't be read" in refused({"path": where})
 
 
-def test_two_folders_must_belong_to_one_cluster(tmp_path: Path) -> None:
+def test_two_source_folders_of_different_clusters_are_rejected(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     write_segment(one, 0, *batches(1))
     write_segment(two, 0, *batches(1), partition=1)

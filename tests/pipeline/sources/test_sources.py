@@ -1,4 +1,5 @@
-"""A history in folders of segments, divided into parts that other processes can read."""
+"""Tests of a source folder with segments. The source divides the history into parts that other
+processes can read."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def test_small_segments_share_a_part_and_empty_segments_are_omitted(tmp_path: Pa
     assert [[each.base_offset for each in part] for part in parts] == [[0], [1], [3, 4], [5]]
 
 
-def test_tables_of_a_run_are_accepted_as_source(history: Path, tmp_path: Path) -> None:
+def test_tables_that_a_run_wrote_are_accepted_as_source(history: Path, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     (tables / "events").mkdir(parents=True)
     (tables / "_muster.json").write_text('{"cluster_id": "one"}')

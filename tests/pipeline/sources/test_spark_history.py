@@ -1,4 +1,4 @@
-"""`muster_history`, a Spark data source: read once, and as a stream."""
+"""Tests of `muster_history`, a Spark data source, with a batch read and as a stream."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reads from brokers whose leaders move, that fail, that truncate logs, or that return wrong
-responses."""
+"""Tests of reads from faulty brokers: leaders move, brokers fail, logs are truncated, and responses
+are wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SOON_S = 2.0
 
 
 class Fakes:
-    """A cluster of fake brokers, and the leaders of its partitions."""
+    """A cluster of fake brokers. `leaders` maps partitions of __consumer_offsets to brokers."""
 
     def __init__(self, ends: ExitStack) -> None:
         self._ends = ends
@@ -68,7 +68,7 @@ class Fakes:
         return Reach((("127.0.0.1", self.brokers[1].port),), timeout_s=timeout_s)
 
     def read(self, timeout_s: float = SOON_S) -> list[int]:
-        """Reads the log; returns the committed offsets in log order."""
+        """Reads the log and returns the committed offsets in log order."""
         rows = self.rows(timeout_s)
         assert [row["kind"] for row in rows] == ["commit"] * len(rows)
         return [row["committed_offset"] for row in rows]
@@ -153,8 +153,8 @@ def test_reader_does_not_wait_for_compacted_offsets_at_the_log_end(fakes: Fakes)
 
 
 def test_partition_without_records_is_first_in_the_next_fetch(fakes: Fakes) -> None:
-    """Kafka returns batches until a response is full, and at least one batch for the first
-    partition of the request."""
+    """Kafka fills a Fetch response in the order of the request, and guarantees a batch only to the
+    first partition."""
 
     def one_at_a_time(_: FakeBroker, asked: Value) -> Value:
         answer = from_log(LOG)
@@ -181,7 +181,7 @@ def test_reader_continues_after_an_empty_throttled_response(fakes: Fakes) -> Non
 
 
 def test_reader_fetches_from_several_brokers_concurrently(fakes: Fakes) -> None:
-    """Each broker delays its first response until the other broker has received its request."""
+    """Each fake broker delays its first response until the other broker has received a request."""
     both = threading.Barrier(2)
 
     def together(broker: FakeBroker, asked: Value) -> Value:
@@ -227,7 +227,7 @@ def test_command_exits_with_unreachable_when_its_broker_fails(fakes: Fakes, tmp_
     assert ran.err.startswith(f"muster: the broker at {where} closed the connection during Fetch;")
 
 
-def test_response_that_claims_2_gb_is_rejected(fakes: Fakes) -> None:
+def test_response_whose_size_field_claims_2_gb_is_rejected(fakes: Fakes) -> None:
     fakes.add(Fetch=lambda *_: struct.pack(">i", (1 << 31) - 1))
 
     with pytest.raises(Unreachable, match="does not speak Kafka's protocol"):
@@ -272,7 +272,7 @@ def test_garbage_instead_of_a_batch_ends_the_read_with_a_damaged_row(fakes: Fake
     assert "The rest of the fetched records was not read" in rows[3]["damage"]["reason"]
 
 
-def test_times_are_unknown_when_a_topic_has_no_leader(fakes: Fakes) -> None:
+def test_offsets_by_time_are_unknown_when_a_partition_has_no_leader(fakes: Fakes) -> None:
     fakes.add(
         ListOffsets=lambda _, asked: listed(asked, lambda *_: 0, errors.NOT_LEADER_OR_FOLLOWER)
     )
@@ -283,7 +283,7 @@ def test_times_are_unknown_when_a_topic_has_no_leader(fakes: Fakes) -> None:
         assert list_known(brokers, asks) == [None, None]
 
 
-def test_list_known_raises_unreachable_when_no_broker_responds(fakes: Fakes) -> None:
+def test_lookup_of_offsets_raises_unreachable_when_no_broker_responds(fakes: Fakes) -> None:
     broker = fakes.add()
     with Brokers(fakes.reach(0.3)) as brokers:
         brokers.look(None)
@@ -294,7 +294,7 @@ def test_list_known_raises_unreachable_when_no_broker_responds(fakes: Fakes) -> 
             list_known(brokers, [((OFFSETS_TOPIC, 0), LATEST)])
 
 
-def test_offsets_outside_the_range_are_omitted_from_a_batch(fakes: Fakes) -> None:
+def test_records_of_a_fetched_batch_outside_the_requested_offsets_are_omitted(fakes: Fakes) -> None:
     fakes.add()
     whole = batch_of(0, *(commit("g", "orders", [n]) for n in range(6)))
     answer = from_log(whole)

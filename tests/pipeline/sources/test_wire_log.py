@@ -1,5 +1,5 @@
-"""The rows of `__consumer_offsets` read by requests to the broker under test equal those read from
-its files."""
+"""Tests that rows of `__consumer_offsets` are equal whether they are read with Fetch requests or
+from files. The broker is a Muster or an Apache Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ GROUPS = [f"wire-{number}" for number in range(8)]
 # the scope equals the broker's, because a worker can return to this module
 @pytest.fixture(scope="session")
 def committed(broker: Broker) -> dict[tuple[str, int], int]:
-    """Returns the last commits of real consumers: the offset by (group, partition)."""
+    """Commits offsets with real consumers. Returns the last committed offset by (group,
+    partition)."""
     Cluster(broker.bootstrap).create_topic(TOPIC, 3)
     for group in GROUPS:
         places = [[(TOPIC, p, offset + p) for p in range(3)] for offset in (5, 3, 11)]

@@ -1,4 +1,5 @@
-"""Reads from Apache Kafka 0.10.2.2: messages of magic 1, and ListOffsets version 1."""
+"""Tests of reads from Apache Kafka 0.10.2.2, which has messages of magic 1 and ListOffsets version
+1."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ HELD = (0, 1_234, 4_999)
 
 
 def _produce(port: int, first: int, began_ms: int) -> bool:
-    """Produces a batch of records as one wrapper message; returns True if the broker accepted
-    it."""
+    """Produces records as one compressed wrapper message. Returns True if the broker accepted the
+    message."""
     records = [Record(n, began_ms + EVERY_MS * (first + n), None, bytes(100)) for n in range(BATCH)]
     data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": encode(records, 1, GZIP)}]}]
     with RawConnection(port) as connection:

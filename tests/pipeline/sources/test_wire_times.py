@@ -1,5 +1,5 @@
-"""Record times that the broker under test looks up: the times are exact, and no records are
-fetched."""
+"""Tests of record times that the pipeline looks up with ListOffsets. The times are exact, and no
+record is fetched."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from tests.pipeline.committing import commit
 TOPIC, UNREAD = "wire-times", "wire-unread"
 RECORDS = 6_000
 EVERY_MS = 97
-"""The interval between successive records of a partition, in milliseconds."""
+"""The interval in milliseconds between the timestamps of successive records."""
 HELD = (0, 1, 618, 2_999, 3_000, 5_998, 5_999)
 BEGAN_MS = time.time_ns() // 1_000_000 - RECORDS * EVERY_MS - 5_000
 
 
 def time_of(offset: int) -> int:
-    """Returns the timestamp of a record: evenly spaced, except for a pause of a minute in the
-    middle."""
+    """Returns the timestamp of a record. The records are evenly spaced, except for a pause of four
+    seconds in the middle."""
     return BEGAN_MS + EVERY_MS * offset + (0 if offset < RECORDS // 2 else 4_000)
 
 
 # the scope equals the broker's, because a worker can return to this module
 @pytest.fixture(scope="session")
 def topics(broker: Broker) -> None:
-    """Creates a topic with long batches (uncompressed in one partition, compressed in the other)
-    and a topic without commits."""
+    """Creates one topic with long batches, and one topic without commits. The first topic has an
+    uncompressed and a compressed partition."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(TOPIC, 2)
     cluster.create_topic(UNREAD, 1)
@@ -68,7 +68,7 @@ def topics(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("topics")
-def test_times_are_known_per_stretch_and_exact_at_committed_offsets(
+def test_looked_up_record_times_are_exact_at_committed_offsets(
     broker: Broker,
 ) -> None:
     source = open_source(broker.bootstrap)
@@ -110,7 +110,7 @@ def ms_of(at: Any) -> int:
 def test_job_transfers_at_most_twice_the_bytes_of_the_offsets_topic(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """The size of the topics does not matter, because a job does not read their records."""
+    """The size of the other topics has no effect, because a job does not read their records."""
     source = open_source(broker.bootstrap)
     log_bytes = sum(file.stat().st_size for file in broker.data.glob("__consumer_offsets-*/*.log"))
     engine = DuckEngine(str(tmp_path))

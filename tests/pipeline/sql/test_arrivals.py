@@ -1,4 +1,5 @@
-"""Arrival times of records, from files or from a broker: each is correct or unknown."""
+"""Tests of the arrival times that the pipeline estimates for records, from files or from a broker.
+Each time is correct or unknown."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ LOGS = 200
 
 
 class Commit(NamedTuple):
-    """A group's commit of an offset, with its time."""
+    """A commit by a group: time, offset and group."""
 
     at_ms: int
     offset: int
@@ -41,7 +42,7 @@ class Age(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A log and the commits of its readers; the last commit belongs to group `g`."""
+    """A log, and commits of groups that read it. The last commit belongs to group `g`."""
 
     log: Log
     commits: list[Commit]
@@ -54,7 +55,8 @@ class Case(NamedTuple):
 
 
 def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[dict[str, Age]]:
-    """Returns the lag of group `g` at the read time in each log, by source."""
+    """Returns, for each log and for each source, the lag in seconds of group `g` at the read
+    time."""
     history, stretches = History(), []
     commits = sorted((each, n) for n, case in enumerate(cases) for each in case.commits)
     for topic in SOURCES:
@@ -78,8 +80,8 @@ def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[
 
 
 def any_case(chance: Random) -> Case:
-    """Returns a log with group `g` at a random offset, and other groups that were sometimes at the
-    log end."""
+    """Returns a random log. Group `g` is at a random offset. The other groups committed at the log
+    end at random times."""
     log = any_log(chance)
     count = len(log.dates_ms)
     commits = [
@@ -94,8 +96,8 @@ def any_case(chance: Random) -> Case:
 def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An age without a precision is a lower bound. ListOffsets responses cannot show that a
-    producer's clock was ahead."""
+    """An age without a precision is a lower bound. From ListOffsets responses the pipeline cannot
+    detect that a producer's clock was ahead."""
     chance = Random(31)
     cases = [any_case(chance) for _ in range(LOGS)]
 
@@ -116,8 +118,8 @@ def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
 
 
 def between(live: int, copied: int) -> Case:
-    """Returns a log in which copies that are a year old are among live records of 14 seconds ago;
-    the group is at the first copy."""
+    """Returns a log with copies of year-old records among live records. The last record arrived 14
+    seconds before the read. The committed offset is that of the first copy."""
     log = Log().live(live).copy(copied).live(live).read_after(14_000)
     return Case(log, [Commit(READ_MS - 5_000, live)])
 
@@ -136,10 +138,10 @@ def test_lag_ignores_timestamps_of_copies_among_live_records(
         assert abs(case.true_s - lag_s) <= precision_s <= 2.2
 
 
-def test_leading_copies_are_at_least_as_old_as_the_next_records(
+def test_copies_at_the_log_start_are_at_least_as_old_as_the_next_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The group's offset is before, in or after the copies."""
+    """The log begins with copies. The cases have offsets before, within and after these copies."""
     log = Log().copy(500).rest(1_000).live(50).read_after(9_000)
     cases = [Case(log, [Commit(READ_MS - 5_000, offset)]) for offset in (0, 250, 499, 500, 520)]
 
@@ -154,8 +156,9 @@ def test_leading_copies_are_at_least_as_old_as_the_next_records(
 def test_log_of_only_copies_has_unknown_lag_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copies were written at once, or by a mirror that is a year late; one case has a group
-    that follows the mirror."""
+    """The test has three cases: a log whose copies were written at once; a log into which a mirror
+    continuously writes copies, one year late; and a log with such a mirror and another group that
+    keeps up with the mirror."""
     at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
     cases = [
         Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
@@ -169,10 +172,10 @@ def test_log_of_only_copies_has_unknown_lag_in_seconds(
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_copies_arrived_before_their_log_end_was_first_seen(
+def test_arrival_of_copies_is_before_the_first_observation_of_their_log_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """An archive saw the log end twice: at the read, and 9 s before the read."""
+    """The archive has two observations of the log end: at the read, and 9 s before."""
     log = Log().copy(500, every_ms=1_000).read_after(20_000)
     rows = over_the_wire(monkeypatch, {("wire", 0): log}, {("wire", 0): [300]})
     earlier = dict.fromkeys(rows[0])
@@ -190,8 +193,8 @@ def test_copies_arrived_before_their_log_end_was_first_seen(
 def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No record arrived for five hours. A commit before this pause proves that the timestamps were
-    correct; a commit after it proves nothing."""
+    """No record arrived for five hours. A commit before this pause proves that earlier records had
+    correct timestamps. A commit after the pause does not."""
     log = Log().live(100, 1_000).read_after(5 * HOUR)
     then_ms = log.arrived_ms[59] + 500
     stopped, late = Commit(then_ms, 60), Commit(READ_MS - MINUTE, 60)
@@ -207,7 +210,7 @@ def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_pause(
     assert found == [known, dict.fromkeys(SOURCES, Age(None, None)), known]
 
 
-def test_old_records_of_a_batch_arrived_with_its_newest_record(
+def test_records_with_old_timestamps_arrived_with_the_newest_record_of_their_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log().live(10, 1_000).read_after(20_000)
@@ -223,7 +226,7 @@ def test_old_records_of_a_batch_arrived_with_its_newest_record(
 def test_lag_precision_covers_copies_between_two_looked_up_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copies arrive ten seconds after the live records, and twenty seconds before the next
+    """The copies arrive ten seconds after live records, and twenty seconds before the next live
     records."""
     log = Log().live(50).rest(10_000).copy(100).rest(20_000).live(5).read_after(1_000)
     case = Case(log, [Commit(READ_MS - 500, 50)])

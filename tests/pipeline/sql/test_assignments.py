@@ -1,4 +1,5 @@
-"""Members of groups: their epochs, states and partitions; and partitions that moved."""
+"""Tests of the tables of assignments and moves: members with their epochs, states and partitions,
+and partitions that moved."""
 
 from __future__ import annotations
 
@@ -40,12 +41,12 @@ MOVE = ("generation", "topic", "partition", "from_member", "to_member", "revokin
 
 
 def states(made: Relations) -> list[tuple[Any, ...]]:
-    """Returns the states of members, by epoch, then member, then time."""
+    """Returns the rows of the table of assignments, sorted by epoch, then member, then time."""
     return made.rows("assignments", *STATE, by="life, generation, member_id, began_at, log_offset")
 
 
 def from_noon(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Returns states with times in seconds after noon."""
+    """Returns the rows with times in seconds after noon."""
     return [
         (row[0], row[1], row[2] - NOON_S, None if row[3] is None else row[3] - NOON_S, *row[4:])
         for row in found
@@ -58,7 +59,7 @@ def moves(made: Relations) -> list[tuple[Any, ...]]:
 
 def joined(name: str, epoch: int, *targets: tuple[str, dict[bytes, tuple[int, ...]]],
            current: CurrentAssignment) -> list[ConsumerRecord]:  # fmt: skip
-    """Returns the records of a join, in the order of the broker."""
+    """Returns the records that a broker writes when a member joins, in the order of the broker."""
     metadata = MemberMetadata(client_id=f"app-{name}", client_host="/10.0.0.1")
     return [
         MemberRecord(name, metadata),
@@ -76,8 +77,9 @@ def left(name: str, epoch: int) -> list[ConsumerRecord]:
     ]  # fmt: skip
 
 
-def test_records_of_the_broker_become_states_and_moves(tmp_path: Path) -> None:
-    """The data folder has the name of one topic; the other topic was deleted."""
+def test_member_states_and_moves_are_derived_from_records_of_muster(tmp_path: Path) -> None:
+    """The data folder has two topic ids. The name of one topic is known, and the other topic was
+    deleted."""
     at_2, both = {0: 2, 1: 2}, {ORDERS: (0, 1), GONE: (5,)}
     batches: list[tuple[int, list[ConsumerRecord]]] = [
         (0, joined("x", 2, ("x", both), current=CurrentAssignment(
@@ -124,7 +126,8 @@ def test_records_of_the_broker_become_states_and_moves(tmp_path: Path) -> None:
 
 
 def test_members_and_moves_of_a_log_of_kafka_equal_its_epochs(tmp_path: Path) -> None:
-    """Group `modern` of Kafka 4.3.1: ada has all partitions, bob joins, ada leaves, cyd joins."""
+    """In group `modern` of Kafka 4.3.1, ada has all partitions, bob joins, ada leaves, and cyd
+    joins."""
     with tarfile.open(KAFKA_DIRS.parent / "kafka-groups" / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     of_group = [row for row in events_of(tmp_path) if row["group_id"] == "modern"]
@@ -161,9 +164,9 @@ def test_members_and_moves_of_a_log_of_kafka_equal_its_epochs(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_topic_has_the_name_that_any_record_of_the_history_has(tmp_path: Path) -> None:
-    """The source could name the topic only for the first record, as when a topic is deleted between
-    two runs of an archive."""
+def test_topic_id_is_resolved_to_the_name_in_any_record_of_the_history(tmp_path: Path) -> None:
+    """Only one record has the topic's name, as when the topic is deleted between two runs that
+    extend an archive."""
     history = History()
     group = ModernGroup(history, "a")
     ModernGroup(history, "other").target(0, "z-1", 7)
@@ -197,8 +200,8 @@ def test_member_without_a_current_assignment_has_no_state(tmp_path: Path) -> Non
 
 
 def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
-    """Compaction kept one epoch. The records of x-1 precede it, and the metadata of y-1 follows its
-    current assignment."""
+    """Compaction kept one epoch record. Records of member x-1 precede it. The metadata of member
+    y-1 follows its current assignment."""
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -220,7 +223,7 @@ def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_compaction_does_not_change_the_current_states(tmp_path: Path) -> None:
+def test_compaction_does_not_change_the_current_member_states(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -280,7 +283,7 @@ def test_returning_static_member_moves_no_partition(tmp_path: Path) -> None:
     assert moves(made) == [(3, "orders", 0, "x-2", "y-1", None, 20, 21)]
 
 
-def test_partition_that_returns_to_a_member_moves_twice(tmp_path: Path) -> None:
+def test_partition_that_is_revoked_from_a_member_and_returns_moves_twice(tmp_path: Path) -> None:
     """The member is removed and joins again with the same member id (KIP-1082)."""
     history = History()
     group = ModernGroup(history, "a")
@@ -324,7 +327,7 @@ def test_partitions_do_not_move_across_a_deletion_or_a_conversion(tmp_path: Path
     assert moves(made) == []
 
 
-def test_window_compares_the_owners_before_it(tmp_path: Path) -> None:
+def test_moves_in_a_time_window_start_from_the_owners_before_the_window(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -342,7 +345,7 @@ def test_window_compares_the_owners_before_it(tmp_path: Path) -> None:
     assert moves(made) == [(3, "orders", 1, "x-1", "y-1", None, 10, 21)]
 
 
-def test_state_of_an_unknown_number_is_unknown(tmp_path: Path) -> None:
+def test_member_state_with_an_undefined_number_is_shown_as_unknown(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -355,14 +358,14 @@ def test_state_of_an_unknown_number_is_unknown(tmp_path: Path) -> None:
     assert made.rows("assignments", "state", "known") == [("UNKNOWN", False)]
 
 
-def test_classic_groups_have_no_rows(tmp_path: Path) -> None:
+def test_tables_of_assignments_and_moves_have_no_rows_of_classic_groups(tmp_path: Path) -> None:
     made = Relations(tmp_path, History().generation(0, "a", 1, member("x-1", 0)).rows)
 
     assert (states(made), moves(made)) == ([], [])
 
 
 def test_members_of_share_groups_have_states_and_move_no_partitions(tmp_path: Path) -> None:
-    """Members x and y share the partitions of topic t; x leaves, and y receives them all."""
+    """Members x and y share the partitions of topic t. After x leaves, y has all partitions."""
     groups = ShareGroups()
     groups.stable("x", "y")
     groups.send("x", -1)
@@ -384,7 +387,8 @@ def test_members_of_share_groups_have_states_and_move_no_partitions(tmp_path: Pa
 
 
 def test_members_of_streams_groups_have_states_and_move_active_tasks(tmp_path: Path) -> None:
-    """The subtopology 0 has two tasks: y receives one from x, and the other after x has left."""
+    """Subtopology 0 has two tasks. Member y receives one task from x, and the other task after x
+    has left."""
     groups = StreamsGroups()
     groups.stable("x", "y")
     groups.send("x", -1)
@@ -411,7 +415,7 @@ def test_members_of_streams_groups_have_states_and_move_active_tasks(tmp_path: P
 
 
 def test_share_and_streams_groups_of_a_log_of_kafka_have_states(tmp_path: Path) -> None:
-    """The member of the share group of Kafka 4.3.1 receives its partitions in the second epoch."""
+    """In the share group of Kafka 4.3.1, the member receives its partitions in the second epoch."""
     with tarfile.open(KAFKA_DIRS.parent / "kafka-groups" / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     events = [row for row in events_of(tmp_path) if row["group_id"] in ("shared", "streams")]

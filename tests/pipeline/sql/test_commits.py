@@ -1,5 +1,5 @@
-"""Commits: the previous commit, rates per minute, and transactional commits, which take effect at
-their end marker."""
+"""Tests of the tables of commits: previous offsets, rates per minute, and transactional commits,
+which take effect at their end marker."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_transactional_commits_take_effect_at_the_commit_marker(tmp_path: Path) 
 
 
 def test_commit_after_a_marker_with_a_higher_epoch_is_aborted(tmp_path: Path) -> None:
-    """The broker treats the commit as aborted, because an earlier marker of its producer has a
-    higher epoch."""
+    """An earlier marker of the same producer has a higher epoch, so the broker treats the commit as
+    aborted."""
     history = History().commit(0, "a", 10).commit(1, "a", 20, producer_id=1, producer_epoch=3)
     history.marker(2, 1, ABORTED, epoch=4).commit(3, "a", 21, producer_id=1, producer_epoch=3)
     history.commit(4, "a", 30, producer_id=1, producer_epoch=4).marker(5, 1, COMMITTED, epoch=5)
@@ -91,8 +91,8 @@ def test_commit_after_a_marker_with_a_higher_epoch_is_aborted(tmp_path: Path) ->
 
 
 def test_commit_after_a_marker_of_equal_epoch_is_in_a_new_transaction(tmp_path: Path) -> None:
-    """With transaction.version 1, a late commit is indistinguishable from the first commit of the
-    next transaction."""
+    """With transaction.version 1, a late commit of an ended transaction cannot be distinguished
+    from the first commit of the next transaction."""
     history = History().commit(0, "a", 20, producer_id=1, producer_epoch=3)
     history.marker(1, 1, ABORTED, epoch=3).commit(2, "a", 21, producer_id=1, producer_epoch=3)
     history.marker(3, 1, COMMITTED, epoch=3)
@@ -119,7 +119,9 @@ def test_commit_without_record_timestamp_uses_its_commit_timestamp(tmp_path: Pat
     assert made.rows("commits", "committed_at", "since_previous_s") == [(0, None), (5, 5)]
 
 
-def test_window_uses_commits_from_before_its_start(tmp_path: Path) -> None:
+def test_previous_offset_and_rate_in_a_time_window_use_commits_before_the_window(
+    tmp_path: Path,
+) -> None:
     history = History().commit(0, "a", 10).commit(60, "a", 12).commit(61, "a", 15)
 
     made = Relations(tmp_path, history.rows, since=60)
@@ -128,7 +130,7 @@ def test_window_uses_commits_from_before_its_start(tmp_path: Path) -> None:
     assert made.rows("rates", "minute", "commits", "advanced_records", by="minute") == [(60, 2, 5)]
 
 
-def test_commit_has_the_topic_time_between_its_two_offsets(tmp_path: Path) -> None:
+def test_commit_has_the_difference_of_record_times_to_the_previous_offset(tmp_path: Path) -> None:
     history = History().commit(50, "a", 2).commit(51, "a", 12)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])

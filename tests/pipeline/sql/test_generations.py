@@ -1,4 +1,5 @@
-"""Generations: members, changes and duration; and the members that cause rebalances."""
+"""Tests of the tables of generations and churn: members, changes, durations, and the members that
+cause rebalances."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.pipeline.small_logs import events_of, write_runs
 pytestmark = pytest.mark.pipeline
 
 
-def test_generations_of_a_group_span_first_member_to_deletion(tmp_path: Path) -> None:
+def test_table_generations_covers_a_group_from_its_first_member_to_its_deletion(
+    tmp_path: Path,
+) -> None:
     history = History().generation(0, "a", 0)  # Kafka 4 writes generation 0 when it creates a group
     history.generation(5, "a", 1, member("web-1", 0, 1, 2))
     history.generation(15, "a", 2, member("web-1", 0, 2), member("app-2", 1))
@@ -162,7 +165,7 @@ def test_generations_of_share_groups_have_no_moved_partitions(tmp_path: Path) ->
 def test_generations_of_streams_groups_have_the_active_tasks_of_the_coordinator(
     tmp_path: Path,
 ) -> None:
-    """The topic of a task is its subtopology."""
+    """The column of topics contains the subtopology of each task."""
     groups = StreamsGroups()
     groups.stable("x", "y")
     groups.send("x", -1)
@@ -229,7 +232,9 @@ def test_creation_of_a_group_does_not_count_as_a_rebalance(tmp_path: Path) -> No
     ]
 
 
-def test_rebalance_rate_is_null_within_the_first_ten_minutes(tmp_path: Path) -> None:
+def test_rebalance_rate_is_null_when_a_group_was_observed_for_under_ten_minutes(
+    tmp_path: Path,
+) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0))
     history.generation(1, "a", 2, member("x-1", 0), member("y-1", 1))
     history.generation(0, "gone", 1, member("x-1", 0)).generation(700, "gone", 2)
@@ -244,7 +249,7 @@ def test_rebalance_rate_is_null_within_the_first_ten_minutes(tmp_path: Path) -> 
     assert rates(7200) == [(7200, 0.5), (1200, 3)]
 
 
-def test_window_counts_only_generations_that_started_in_it(tmp_path: Path) -> None:
+def test_time_window_counts_only_generations_that_started_in_the_window(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).generation(100, "a", 2)
     history.generation(200, "a", 3, member("x-1", 0)).generation(300, "a", 5)
 

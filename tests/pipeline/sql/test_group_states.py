@@ -1,4 +1,4 @@
-"""States of groups of every kind, from complete and compacted logs."""
+"""Tests of the states of groups of every type, derived from complete and from compacted logs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.pipeline
 
 
 def states(folder: Path, history: History, group: str = "a") -> list[tuple[Any, ...]]:
-    """Returns offset, kind, generation, alive, known, and the partitions of each member, for each
-    state of a group."""
+    """Returns one tuple for each state of a group: log offset, group type, generation, alive,
+    known, and the partitions by member."""
     made = Relations(folder, history.rows)
     columns = ("group_id", "log_offset", "group_type", "generation", "alive", "known", "members")
     return [
@@ -38,7 +38,7 @@ def test_record_of_a_classic_group_has_the_complete_group_state(tmp_path: Path) 
     ]
 
 
-def test_group_state_of_an_epoch_has_members_that_joined_before_it(tmp_path: Path) -> None:
+def test_group_state_of_an_epoch_has_members_that_joined_before_the_epoch(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -65,7 +65,7 @@ def test_group_state_of_an_epoch_has_members_that_joined_before_it(tmp_path: Pat
     ]
 
 
-def test_returning_static_member_without_new_epoch_adds_a_state(tmp_path: Path) -> None:
+def test_static_member_that_returns_without_a_new_epoch_adds_a_group_state(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     static = {"group_instance_id": "till"}
@@ -105,7 +105,7 @@ def test_group_state_excludes_members_that_joined_later(tmp_path: Path) -> None:
     ]
 
 
-def test_states_are_derived_from_compacted_records(tmp_path: Path) -> None:
+def test_group_states_are_derived_from_compacted_records(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "no-current")
@@ -126,7 +126,7 @@ def test_states_are_derived_from_compacted_records(tmp_path: Path) -> None:
     assert states(tmp_path / "d", history, "d") == [(8, "consumer", 4, True, True, {})]
 
 
-def test_converted_group_stays_alive(tmp_path: Path) -> None:
+def test_group_that_changes_its_type_stays_alive(tmp_path: Path) -> None:
     history = History().generation(0, "a", 7, member("x-1", 0, 1)).delete(5, "a")
     group = ModernGroup(history, "a")
     group.member(5, "x-1")  # the record is in the same batch as the tombstone
@@ -225,7 +225,7 @@ def test_group_state_has_the_assignor_and_pattern_of_its_members(tmp_path: Path)
     ]
 
 
-def test_compaction_does_not_change_the_last_state(tmp_path: Path) -> None:
+def test_compaction_does_not_change_the_last_group_state(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     converted = ModernGroup(history, "b")
@@ -269,7 +269,8 @@ def test_compaction_does_not_change_the_last_state(tmp_path: Path) -> None:
 
 
 def compacted(rows: list[dict[str, Any]], end: int) -> list[dict[str, Any]]:
-    """Returns the rows of a log that is compacted up to an offset, without tombstones."""
+    """Returns the rows that remain after a compaction of the log below offset ``end``. Tombstones
+    are removed."""
     last = {key_of(row): row["log_offset"] for row in rows[:end]}
     return [
         row

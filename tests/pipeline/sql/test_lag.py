@@ -1,4 +1,5 @@
-"""Lag at the end of each step, in records and seconds, for any timestamps; and its forecast."""
+"""Tests of the lag in records and in seconds at the end of each time step, for any timestamps, and
+of its forecast."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ def lag_of(made: Relations, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def seen(seconds: float, end: int, **columns: Any) -> dict[str, Any]:
-    """Returns the row for a log end offset that a reader read at a time."""
+    """Returns a row that states the log end offset ``end``, as it was read at ``seconds``."""
     return stretch(seconds, end, end - 1, **{"first_at": None, **columns})
 
 
 def start(seconds: float, first: int) -> dict[str, Any]:
-    """Returns the row for a log start offset that a reader read at a time."""
+    """Returns a row that states the log start offset ``first``, as it was read at ``seconds``."""
     return stretch(seconds, first, first - 1, last_at=None)
 
 
-def test_lag_steps_without_commits_keep_the_last_committed_offset(tmp_path: Path) -> None:
+def test_lag_of_a_step_without_commits_uses_the_last_committed_offset(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(70, 10, 20, last_s=80), stretch(130, 21, 29),
              stretch(200, 30, 39)]  # fmt: skip
     history = History().commit(20, "a", 10).commit(150, "a", 12).commit(170, "a", 15)
@@ -47,7 +48,7 @@ def test_lag_steps_without_commits_keep_the_last_committed_offset(tmp_path: Path
     ]  # fmt: skip
 
 
-def test_tombstone_ends_only_the_lag_of_its_own_group(tmp_path: Path) -> None:
+def test_offset_tombstone_ends_only_the_lag_of_its_group(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 99), stretch(200, 100, 199)]
     history = History().commit(10, "a", 50).commit(15, "b", 70).forget(130, "a")
     history.commit(5, "a", 3, partition=1).commit(5, "a", 3, topic="gone")
@@ -62,8 +63,8 @@ def test_tombstone_ends_only_the_lag_of_its_own_group(tmp_path: Path) -> None:
 
 
 def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
-    """The offset is in the middle of a batch that spans 1,000 seconds; a topic with short batches
-    has the same lag."""
+    """The committed offset is in the middle of a batch that spans 1,000 seconds. A topic with short
+    batches has the same lag."""
     history = History().commit(1090, "a", 500)
     whole = Relations(tmp_path, history.rows, [stretch(0, 0, 1000, last_s=1000)], as_of=1100)
     (tmp_path / "short").mkdir()
@@ -75,7 +76,8 @@ def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
 
 
 def test_lag_of_a_past_window_is_computed_at_the_end_of_the_window(tmp_path: Path) -> None:
-    """Later records do not count as unread, and their timestamps do not count as wrong."""
+    """Records after the window do not count as unread. Their timestamps are not treated as
+    wrong."""
     topic = [stretch(30, 0, 9), stretch(100, 10, 19), stretch(5000, 20, 29)]
     history = History().commit(40, "a", 4)
 
@@ -84,7 +86,7 @@ def test_lag_of_a_past_window_is_computed_at_the_end_of_the_window(tmp_path: Pat
     assert lag_of(made) == [(60, 6, 30, 0), (120, 16, 90, 0)]
 
 
-def test_table_lag_covers_the_window_or_one_day_when_none_is_given(tmp_path: Path) -> None:
+def test_table_lag_covers_the_time_window_or_one_day_without_a_window(tmp_path: Path) -> None:
     history = History().commit(10, "a", 50).commit(70, "a", 60)
     day = Relations(tmp_path, history.rows, as_of=200_000)
     (tmp_path / "window").mkdir()
@@ -118,7 +120,8 @@ def test_lag_steps_are_longer_in_a_long_window_with_many_partitions(
 
 @pytest.mark.parametrize("ahead_s", [3_600, 1e9])
 def test_records_with_future_timestamps_count_as_lag(tmp_path: Path, ahead_s: float) -> None:
-    """The last record arrived between the previous record and the read time."""
+    """The arrival of the last record is bounded by the timestamp of the previous record and by the
+    read time."""
     topic = [stretch(0, 0, 9), stretch(100, 10, 19), stretch(ahead_s, 20, 24)]
     history = History().commit(30, "a", 20)
 
@@ -129,8 +132,8 @@ def test_records_with_future_timestamps_count_as_lag(tmp_path: Path, ahead_s: fl
 
 
 def test_records_read_just_after_the_as_of_time_count_as_lag(tmp_path: Path) -> None:
-    """The broker was read at 301 seconds; the last records arrived between 300 and 301, or
-    before."""
+    """The as-of time is 300 seconds, and the broker was read at 301 seconds. The last records
+    arrived at an unknown time before the read."""
     topic = [stretch(0, 0, 19, last_s=300), stretch(3_600, 20, 24), seen(301, 25)]
     history = History().commit(30, "a", 20)
 
@@ -152,7 +155,8 @@ def test_lag_assumes_that_records_arrive_in_offset_order(tmp_path: Path) -> None
 
 
 def test_copied_old_records_do_not_increase_the_age_of_earlier_records(tmp_path: Path) -> None:
-    """Records with last year's timestamps do not increase the lag of a group to a year."""
+    """The copied records have timestamps of last year. The lag of a group before the copies is not
+    a year."""
     topic = [stretch(each, each, each) for each in range(0, 100)]
     topic += [stretch(each - YEAR, each, each) for each in range(100, 110)]
     topic += [stretch(each, each, each) for each in range(110, 130)]
@@ -175,8 +179,8 @@ def test_lag_at_a_copied_record_is_the_time_since_its_arrival(tmp_path: Path) ->
     assert lag_of(made) == [(100, 30, 30, 10)]
 
 
-def test_topic_with_only_future_timestamps_has_lag_of_unknown_age(tmp_path: Path) -> None:
-    """The topic was read just after the as-of time; the arrival times of its records are
+def test_lag_in_seconds_is_unknown_when_all_timestamps_are_in_the_future(tmp_path: Path) -> None:
+    """The topic was read just after the as-of time. The arrival times of its records are
     unknown."""
     topic = [start(200.2, 0), stretch(9_000, 0, 0),
              stretch(0, 1, 9, first_at=None, last_at=None), seen(200.2, 10)]  # fmt: skip
@@ -202,7 +206,9 @@ def test_timestamps_slightly_ahead_of_the_broker_are_accepted(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_known_log_ends_bound_arrival_times_when_timestamps_are_wrong(tmp_path: Path) -> None:
+def test_observed_log_ends_limit_the_arrival_times_when_timestamps_are_wrong(
+    tmp_path: Path,
+) -> None:
     topic = [seen(50, 10), stretch(YEAR, 10, 19), seen(70, 20), stretch(2 * YEAR, 20, 29)]
     history = History().commit(40, "a", 10)
 
@@ -213,7 +219,7 @@ def test_known_log_ends_bound_arrival_times_when_timestamps_are_wrong(tmp_path: 
     assert found[-1] == (400, 30, 20, 340, 10)
 
 
-def test_timestamps_after_a_known_log_end_are_trusted_after_any_pause(
+def test_timestamp_after_a_known_log_end_is_used_even_after_a_long_pause(
     tmp_path: Path,
 ) -> None:
     topic = [stretch(-20_000, 0, 9), stretch(-19_000, 10, 19)]
@@ -226,7 +232,7 @@ def test_timestamps_after_a_known_log_end_are_trusted_after_any_pause(
     assert lag_of(seen_too) == [(60, 5, 19_060, 0)]
 
 
-def test_records_without_timestamps_are_lag_whose_age_is_unknown(tmp_path: Path) -> None:
+def test_lag_in_seconds_is_unknown_when_records_have_no_timestamps(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9, first_at=None, last_at=None)]
 
     made = Relations(tmp_path, History().commit(5, "a", 4).rows, topic, as_of=60)
@@ -234,9 +240,11 @@ def test_records_without_timestamps_are_lag_whose_age_is_unknown(tmp_path: Path)
     assert lag_of(made) == [(60, 6, None, None)]
 
 
-def test_log_of_only_copies_has_unknown_age_when_as_of_is_after_the_read(tmp_path: Path) -> None:
-    """The as-of time is six seconds after the end of the files, as when a broker is read at the
-    as-of time."""
+def test_log_of_only_copies_has_unknown_lag_in_seconds_after_the_last_record(
+    tmp_path: Path,
+) -> None:
+    """The as-of time is six seconds after the last record of the files, as when a broker is read at
+    the as-of time."""
     topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
 
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
@@ -245,7 +253,8 @@ def test_log_of_only_copies_has_unknown_age_when_as_of_is_after_the_read(tmp_pat
 
 
 def test_age_precision_exceeds_the_age_only_when_the_record_may_be_older(tmp_path: Path) -> None:
-    """A broker returned two records 50 s apart, and the offsets of the groups are between them."""
+    """ListOffsets returned two records that are 50 s apart. The committed offsets are between these
+    records."""
     topic = [stretch(0, 0, 100, last_s=50)]
     history = History().commit(5, "before", 20).commit(5, "close", 80)
 
@@ -272,8 +281,9 @@ def test_offset_above_the_log_end_has_negative_lag(tmp_path: Path) -> None:
     assert made.rows("catch_up", "verdict", "never", by="group_id")[0] == ("out of range", False)
 
 
-def test_committed_offset_raises_an_interpolated_log_end(tmp_path: Path) -> None:
-    """Log ends between two distant times that were looked up are imprecise."""
+def test_interpolated_log_end_offset_is_not_below_a_committed_offset(tmp_path: Path) -> None:
+    """The log end offset at a time between two looked-up records is interpolated. A commit shows
+    that the log end offset was higher."""
     topic = [stretch(0, 0, 1000, last_s=100)]
 
     made = Relations(tmp_path, History().commit(50, "a", 900).rows, topic, as_of=100)
@@ -293,7 +303,7 @@ def test_committed_offset_raises_an_interpolated_log_end(tmp_path: Path) -> None
 def test_lag_at_a_past_time_is_0_when_the_commit_is_above_the_log_end(
     tmp_path: Path, topic: list[dict[str, Any]]
 ) -> None:
-    """The archive knows the log end only at a time after the as-of time."""
+    """The archive contains the log end offset only for a time after the as-of time."""
     made = Relations(tmp_path, History().commit(20, "a", 900).rows, topic, as_of=30, read=200)
 
     [(_, unread, age_s, precision_s)] = lag_of(made)
@@ -320,7 +330,7 @@ def test_deleted_records_count_as_lost_instead_of_lag(tmp_path: Path) -> None:
 def test_lag_is_exactly_0_when_all_unread_records_were_deleted(
     tmp_path: Path, ends: list[dict[str, Any]]
 ) -> None:
-    """Retention deleted all records; the broker was read a moment after the as-of time."""
+    """Retention deleted all records. The broker was read just after the as-of time."""
     topic = [start(121, 50), *ends]
 
     made = Relations(tmp_path, History().commit(10, "a", 5).rows, topic, as_of=120, read=122)
@@ -329,7 +339,7 @@ def test_lag_is_exactly_0_when_all_unread_records_were_deleted(
 
 
 def test_catch_up_verdict_follows_from_consumed_and_produced_rates(tmp_path: Path) -> None:
-    """Each group reads its own partition, to which 10 records per second are written."""
+    """Each group reads its own partition, into which 10 records per second are produced."""
     groups = {"done": 10, "gains": 15, "level": 10, "loses": 4, "stopped": 0}
     history, topic = History(), []
     for partition, (group, pace) in enumerate(groups.items()):
@@ -358,8 +368,8 @@ def test_catch_up_verdict_follows_from_consumed_and_produced_rates(tmp_path: Pat
 
 
 def test_stopped_group_has_another_state_than_a_group_without_members(tmp_path: Path) -> None:
-    """The verdict 'nobody runs it' requires a group that has no members and whose clients do not
-    assign partitions to themselves."""
+    """A group has the verdict 'nobody runs it' if its members left and no commit has advanced its
+    offset since."""
     history = History()
     for group in ("alive", "left", "alone", "reset", "odd"):
         history.commit(0, group, 10).generation(1, group, 1, member("m-1", 0))
@@ -384,8 +394,8 @@ def test_stopped_group_has_another_state_than_a_group_without_members(tmp_path: 
 
 
 def without_members() -> History:
-    """Returns a history of groups that only commit: two groups were deleted before, one group never
-    had members, as Kafka 4 writes it, and all members of group `emptied` left."""
+    """Returns a history of four groups that only commit. Two of them, `deleted` and `modern`, had
+    members before their deletion. `simple` never had members. All members of `emptied` left."""
     history = History()
     history.generation(0, "deleted", 1, member("m-1", 0)).delete(5, "deleted")
     modern = ModernGroup(history, "modern")

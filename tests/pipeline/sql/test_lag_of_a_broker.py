@@ -1,5 +1,5 @@
-"""The lag on a real broker, read with requests and from its files, compared with what its producers
-and readers recorded."""
+"""Tests of the lag on a real broker, read with requests and from files. It must match what the
+producers and consumers recorded."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ NOW_MS = time.time_ns() // 1_000_000
 
 
 class Truth(NamedTuple):
-    """The unread records of a group, according to its producer and reader."""
+    """The true number of unread and lost records of a group, and the write time of the first unread
+    record."""
 
     records: int
     lost: int
     unread_ms: int | None
-    """The write time of the first unread record; None when its timestamp is wrong."""
+    """The write time of the first unread record in ms. None if its timestamp is wrong."""
 
 
 TRUTH = {
@@ -111,7 +112,7 @@ def committed(broker: Broker) -> Broker:
 
 
 def lag_of(where: str, tmp_path: Path, **span: int) -> dict[str, dict[str, Any]]:
-    """Returns the last lag row of each group."""
+    """Returns the latest lag row of each group."""
     tmp_path.mkdir(exist_ok=True)
     engine = DuckEngine(str(tmp_path))
     options = Options(selection=Selection(["lag-*"], span=Span(**span)))
@@ -121,7 +122,7 @@ def lag_of(where: str, tmp_path: Path, **span: int) -> dict[str, dict[str, Any]]
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_lag_equals_the_records_of_producers_and_readers(
+def test_lag_equals_the_unread_records_that_clients_recorded(
     committed: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     where = committed.bootstrap if over_the_wire else str(committed.data)
@@ -148,8 +149,8 @@ def test_lag_equals_the_records_of_producers_and_readers(
 
 
 def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path: Path) -> None:
-    """All records were written before both times, so the ages differ by exactly the difference
-    between the times."""
+    """All records were written before both as-of times. The ages therefore differ by the difference
+    of these times."""
     then_ms = time.time_ns() // 1_000_000
 
     now, then = (
@@ -166,8 +167,8 @@ def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path:
 
 @pytest.fixture(scope="module")
 def deleted(broker: Broker) -> Broker:
-    """A broker with a group that had a member, was deleted, and then got commits without
-    members."""
+    """Returns a broker with a group that had a member and was deleted. Afterwards, offsets were
+    committed for the group without a member."""
     name = "gone-group"
     Cluster(broker.bootstrap).create_topic(name, 1)
     produce(broker, name, [NOW_MS] * 10)
@@ -205,7 +206,7 @@ def test_recreated_group_with_only_commits_has_no_member_count(
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_textfile_has_the_lag_and_summary_has_the_failing_groups(
+def test_prometheus_textfile_has_the_lag_and_the_summary_has_the_failing_groups(
     committed: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     where = committed.bootstrap if over_the_wire else str(committed.data)

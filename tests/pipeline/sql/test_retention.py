@@ -1,4 +1,5 @@
-"""Expiry of offsets by Kafka's rules, dead groups, and the savings of compaction."""
+"""Tests of offset expiry by Kafka's rules, of dead groups, and of the bytes that compaction would
+save."""
 
 from __future__ import annotations
 
@@ -131,7 +132,7 @@ def test_group_with_undecodable_records_is_neither_expired_nor_dead(tmp_path: Pa
     assert [row[0] for row in dead(tmp_path / "d", history)] == ["c"]
 
 
-def test_groups_before_damage_in_their_partition_are_not_dead(tmp_path: Path) -> None:
+def test_group_is_not_dead_when_a_later_record_of_its_log_is_damaged(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).generation(1, "b", 7).damaged(2).generation(3, "c", 4)
     history.add(4, TORN, None)  # a kill cut off these records, which were never acknowledged
 
@@ -172,7 +173,9 @@ def test_dead_groups_have_a_reason(tmp_path: Path) -> None:
     ]
 
 
-def test_newer_group_types_are_alive_while_they_have_members(tmp_path: Path) -> None:
+def test_consumer_share_and_streams_groups_are_alive_while_they_have_members(
+    tmp_path: Path,
+) -> None:
     history = History()
     for name, kind in (("a", "consumer"), ("b", "share"), ("c", "streams")):
         lives, empty = ModernGroup(history, name, kind), ModernGroup(history, f"{name}0", kind)
@@ -220,7 +223,7 @@ def test_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> None:
     assert 100 < group_bytes < 180
 
 
-def test_compaction_counts_transactions_and_newer_group_types(tmp_path: Path) -> None:
+def test_compaction_counts_include_transactions_and_newer_group_types(tmp_path: Path) -> None:
     history = History().commit(0, "a", 5).commit(1, "a", 6, producer_id=1).marker(2, 1, ABORTED)
     history.commit(3, "b", 5, producer_id=1).marker(4, 1, ABORTED)
     group = ModernGroup(history, "c")

@@ -1,4 +1,5 @@
-"""Rewinds: their distance, the members of the group, and the owner of the partition."""
+"""Tests of rewinds, which are commits below the previous offset: the distance, the members of the
+group, and the owner of the partition."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def test_rewind_has_the_members_and_the_owner_of_the_partition(tmp_path: Path) -
     ]  # fmt: skip
 
 
-def test_rewind_has_its_distance_in_topic_time(tmp_path: Path) -> None:
+def test_rewind_has_its_distance_in_seconds_between_record_times(tmp_path: Path) -> None:
     history = History().commit(50, "a", 12).commit(51, "a", 2)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])

@@ -1,4 +1,5 @@
-"""The growing archive: no duplicate rows, few files, one writer, and no loss after kills."""
+"""Tests of a growing archive: it has no duplicate rows, few files and one writer, and loses no row
+after a kill."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 5")]
 
 
 def on_disk(folder: Path) -> set[str]:
-    """Returns the Parquet files and the partial files of a folder."""
+    """Returns the paths of all Parquet files and of all files with suffix .partial below
+    ``folder``."""
     return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -72,7 +74,9 @@ def test_rows_without_a_valid_timestamp_are_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_damage_is_quarantined_once_and_intact_records_are_added_later(tmp_path: Path) -> None:
+def test_damaged_records_are_quarantined_once_and_intact_copies_are_added_later(
+    tmp_path: Path,
+) -> None:
     def quarantined() -> list[int]:
         return sorted(row["log_offset"] for row in rows_of(tmp_path, "quarantine"))
 
@@ -86,10 +90,10 @@ def test_damage_is_quarantined_once_and_intact_records_are_added_later(tmp_path:
     assert places(tmp_path) == [(0, n) for n in (0, 1, 4, 5, 5, 6)]
 
 
-def test_files_of_a_day_stay_few_during_polls_and_are_merged_to_one(
+def test_files_of_a_day_stay_few_during_polls_and_are_merged_into_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test makes 1,000 polls in virtual time: each adds rows, and the number of files stays
+    """The test makes 1,000 polls in virtual time. Each poll adds rows. The number of files stays
     within its bound."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     read = 0
@@ -127,7 +131,7 @@ def test_files_of_a_day_stay_few_during_polls_and_are_merged_to_one(
         ([1000, 900, 800, 700, 600, 500, 400, 300, 200, 100, 50, 1], 2),
     ],
 )
-def test_newest_files_are_merged_until_the_previous_file_is_larger(
+def test_newest_files_are_merged_until_the_preceding_file_is_larger_than_the_result(
     rows: list[int], count: int
 ) -> None:
     assert due(rows) == count
@@ -162,7 +166,7 @@ def test_old_stretches_and_end_offsets_of_a_forgotten_topic_are_removed(tmp_path
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_old_files_are_kept_while_a_reader_uses_them(tmp_path: Path) -> None:
+def test_replaced_files_of_an_archive_are_kept_while_a_reader_uses_them(tmp_path: Path) -> None:
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, [0])])
         archive.append([commits(0, [1])])
@@ -177,7 +181,9 @@ def test_old_files_are_kept_while_a_reader_uses_them(tmp_path: Path) -> None:
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_second_writer_is_rejected_with_the_name_of_the_first(tmp_path: Path) -> None:
+def test_second_writer_of_an_archive_is_rejected_with_the_name_of_the_first_writer(
+    tmp_path: Path,
+) -> None:
     named = f"being written by process {os.getpid()} on"
     with Archive.open(str(tmp_path)), pytest.raises(PipelineError, match=named):
         Archive.open(str(tmp_path))
@@ -301,8 +307,8 @@ dying.everywhere(grow, sys.argv[1])
 
 
 def test_archive_is_complete_after_a_restart_when_killed_at_any_step(tmp_path: Path) -> None:
-    """The test kills a child process (SIGKILL) before each of its changes to the disk, and restarts
-    it each time."""
+    """The test kills a child process with SIGKILL before each of its changes to the disk, and then
+    restarts the process."""
     subprocess.run([sys.executable, "-c", GROWING, str(tmp_path)], cwd=CHECKOUT, check=True)
     [whole, *killed] = sorted(tmp_path.iterdir())
     assert len(killed) > 60, "killed at many places"
@@ -319,5 +325,4 @@ def test_archive_is_complete_after_a_restart_when_killed_at_any_step(tmp_path: P
 
 
 def json_of(row: dict[str, Any]) -> str:
-    """Returns a row as text, for sorting and comparing."""
     return json.dumps(row, default=str, sort_keys=True)

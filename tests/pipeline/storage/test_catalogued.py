@@ -1,5 +1,5 @@
-"""Tables in a catalog grow by day: a run rewrites the newest day, appends later days, and keeps
-earlier days."""
+"""Tests of tables that grow by day in a catalog. A run rewrites the newest day, appends later days,
+and keeps earlier days."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIRST, SECOND, THIRD = (date(2026, 1, day) for day in (1, 2, 3))
 
 
 class Asked:
-    """A fake catalog whose tables have these newest days."""
+    """A fake catalog. ``newest`` has the newest day of each table."""
 
     def __init__(self, **newest: date | None) -> None:
         self.newest = newest
@@ -61,7 +61,7 @@ def test_run_continues_at_the_newest_day_common_to_all_tables() -> None:
     assert store.since_ms(["commits"], 3 * DAY_MS, None) == 3 * DAY_MS
 
 
-def test_since_in_a_catalog_must_be_a_whole_day() -> None:
+def test_option_since_in_a_catalog_must_be_a_whole_day() -> None:
     store = CatalogStore("lake.muster", Asked(commits=THIRD), None)
 
     with pytest.raises(WrongUse, match="--since 1970-01-02T00:00:00Z must be midnight UTC"):
@@ -101,8 +101,8 @@ def run(spark: SparkSession, namespace: str) -> Any:
 
 
 def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSource:
-    """Returns a history with commits at these numbers of days after 2026-01-01; a later commit has
-    a higher log offset."""
+    """Returns a history with one commit per argument: a number of days after 2026-01-01, and the
+    offset. Log offsets ascend in the order of the arguments."""
     rows = [committed(day * A_DAY, "g", offset) for day, offset in commits]
     for row, (_, offset) in zip(rows, commits, strict=True):
         row["log_offset"] = offset
@@ -112,7 +112,7 @@ def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSou
 
 
 def rows(spark: SparkSession, name: str, column: str) -> dict[date, list[Any]]:
-    """Returns the values of a column by day."""
+    """Returns the values of a column, by day."""
     found: dict[date, list[Any]] = {}
     asked = f'SELECT day, "{column}" FROM spark_catalog.lake.{name} ORDER BY ALL'
     for day, value in spark.sql(asked).collect():

@@ -1,4 +1,5 @@
-"""Damaged files of an archive are moved to `quarantine/` and reported; the other files are read."""
+"""Tests of an archive with damaged files. These files are moved to `quarantine/` and reported, and
+all other files are read."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ Damage = Callable[[Path], object]
 
 
 def flip(file: Path) -> None:
-    """Changes bytes of the rows; the header and the footer of the file stay intact."""
+    """Damages the rows of a Parquet file. The header and the footer stay intact."""
     data = bytearray(file.read_bytes())
     for place in range(40, min(200, len(data) // 3)):
         data[place] ^= 0x5A
@@ -68,7 +69,7 @@ SHALLOW: dict[str, tuple[Damage, str]] = {
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """Returns an archive with events of three days and two partitions, and stretches of each
+    """Returns an archive with events of three days and two partitions, and with stretches of each
     day."""
     where = tmp_path / "archive"
     with Archive.open(str(where), "one") as growing:
@@ -86,8 +87,8 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes files count as old, because an archive skips recently changed files, which can be
-    unfinished copies."""
+    """Makes all files count as old. An archive does not quarantine a recently changed file, because
+    it can be an unfinished copy."""
     monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", -1e9)
 
 
@@ -131,8 +132,8 @@ def test_damaged_file_is_quarantined_and_the_other_files_are_read(
 
 
 def test_rows_of_a_truncated_file_are_replaced_by_damaged_rows(archive: Path) -> None:
-    """Each affected partition gets a damaged record after its known records of that day or of an
-    earlier day."""
+    """Each affected partition gets one row of kind damaged, after its last known record up to that
+    day."""
     for table in ("events", "stretches"):
         os.truncate(live(archive, table, 1), 9)
 
@@ -192,7 +193,7 @@ def test_restored_intact_copy_of_a_damaged_file_is_used_again(
 def test_recently_changed_file_is_quarantined_later(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file can be a copy that is still being written."""
+    """A recently changed file can be a copy that is still being written."""
     monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", 10.0)
     file = live(archive, "events", 1)
     os.truncate(file, 9)
@@ -210,7 +211,7 @@ def test_recently_changed_file_is_quarantined_later(
 
 
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
-def test_later_damaged_copies_are_quarantined_under_new_names(
+def test_second_damaged_copy_of_a_file_is_quarantined_under_a_new_name(
     archive: Path, opened: Callable[[str], ArchiveSource | Archive]
 ) -> None:
     file = live(archive, "events", 1)
@@ -271,7 +272,7 @@ def test_compare_and_restore_report_damaged_files_of_the_archive(
     assert len(moved(archive)) == len(moved(copy)) == len(source.said) == 1
 
 
-def test_copying_a_damaged_archive_succeeds_in_the_second_run(
+def test_copying_a_damaged_archive_fails_once_and_succeeds_in_the_second_run(
     archive: Path, tmp_path: Path
 ) -> None:
     flip(live(archive, "events", 1))
@@ -318,7 +319,7 @@ def test_reader_does_not_move_damaged_files_while_a_writer_is_active(archive: Pa
     assert reader.set_aside() is False, "there is no more"
 
 
-def test_reader_continues_when_another_reader_has_moved_a_file(archive: Path) -> None:
+def test_reader_continues_when_another_reader_has_quarantined_a_file(archive: Path) -> None:
     reader = ArchiveSource(str(archive))
     flip(live(archive, "events", 1))
     manifest = load(archive)
@@ -332,8 +333,7 @@ def test_reader_continues_when_another_reader_has_moved_a_file(archive: Path) ->
 
 @contextmanager
 def read_only(archive: Path) -> Iterator[Path]:
-    """A copy of the archive that this process can read but not write, like a user other than
-    root."""
+    """Yields a copy of the archive that this process can read but not write, even as root."""
     folder = Path(tempfile.mkdtemp(prefix="muster-test-"))
     where = folder / "archive"
     shutil.copytree(archive, where)
@@ -367,7 +367,7 @@ def test_read_only_archive_is_read_and_unchanged(archive: Path) -> None:
 
 
 def test_damaged_copy_in_a_read_only_archive_is_reported(archive: Path) -> None:
-    """The copy replaced a file that is in quarantine."""
+    """The first damaged file was quarantined. A second damaged copy then took its name."""
     file = live(archive, "events", 1)
     os.truncate(file, 9)
     Archive.open(str(archive)).close()
@@ -413,14 +413,14 @@ def test_reader_error_names_a_missing_file(archive: Path) -> None:
         ArchiveSource(str(archive))
 
 
-def test_reader_releases_the_writer_lock_after_moving_files(archive: Path) -> None:
+def test_reader_releases_the_writer_lock_after_quarantining_files(archive: Path) -> None:
     os.truncate(live(archive, "events", 1), 9)
     reader = ArchiveSource(str(archive))
     Lock.alone(archive / ".archive.lock").release()
     reader.close()
 
 
-def test_old_manifest_has_no_quarantined_files(archive: Path) -> None:
+def test_manifest_without_the_list_of_quarantined_files_is_accepted(archive: Path) -> None:
     import json
 
     said = json.loads((archive / MANIFEST).read_text())

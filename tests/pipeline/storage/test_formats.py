@@ -1,5 +1,5 @@
-"""Tables as Parquet, Delta and Iceberg, in folders and in object storage, read by other
-libraries."""
+"""Tests of tables as Parquet, Delta and Iceberg, in folders and in object storage. Other libraries
+can read the tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def out(
     storage: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """Returns the folder or URL for the tables."""
+    """Returns the folder or the URL to which the tables are written."""
     if request.param == "folder":
         return str(tmp_path / "out")
     for name, value in storage.items():
@@ -75,7 +75,7 @@ def run(tmp_path: Path) -> Any:
 
 
 def history(*offsets: int) -> GivenSource:
-    """Returns a history with commits of two days, one commit for each offset."""
+    """Returns a history with one commit per offset, on two days."""
     return GivenSource(
         [committed(number * A_DAY // 2, "g", offset) for number, offset in enumerate(offsets)],
         [stretch(0, 0, 100), stretch(A_DAY, 101, 200)],
@@ -83,7 +83,7 @@ def history(*offsets: int) -> GivenSource:
 
 
 def read_back(form: str, place: str) -> pa.Table:
-    """Reads a table with the library of its format."""
+    """Reads a table with the reference library of its format."""
     if form == "delta":
         options = s3.Settings.of_environment().delta_options() if s3.is_s3(place) else None
         return DeltaTable(place, storage_options=options).to_pyarrow_table()
@@ -220,7 +220,7 @@ def test_run_killed_before_publishing_leaves_tables_unchanged(
 
 
 @pytest.mark.campaign
-def test_killed_write_to_object_storage_leaves_the_listed_files_intact(
+def test_killed_write_to_object_storage_keeps_the_files_of_the_previous_table(
     run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in storage.items():
@@ -275,7 +275,7 @@ def test_archive_in_object_storage_is_accepted_as_source(
     assert offsets_in(read_back("parquet", str(tmp_path / "out" / "commits"))) == [10, 40]
 
 
-def test_endpoint_without_scheme_is_rejected() -> None:
+def test_object_storage_endpoint_without_scheme_is_rejected() -> None:
     with pytest.raises(
         PipelineError, match="AWS_ENDPOINT_URL=here:9000: the URL must begin with http"
     ):

@@ -1,4 +1,5 @@
-"""Clients of common libraries; each records the results that it receives."""
+"""Clients of common libraries that record the results of their requests, such as commits and
+generations."""
 
 from __future__ import annotations
 
@@ -31,13 +32,14 @@ from tests.pipeline.truth.wire_clients import Asker, Offsets
 WITHIN_S = 30.0
 STABLE = "Stable"
 VALUE = b"x" * 1000
-"""The value of each record. It is large, so that reading a topic is visible in the transferred
+"""The value of each record. It is large, so that a job that reads a topic transfers visibly more
 bytes."""
 
 
 def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, list[list[int]]],
             ) -> None:  # fmt: skip
-    """Produces records with these timestamps by partition; each list becomes one batch."""
+    """Produces records with the given timestamps, by partition. Each inner list becomes one
+    batch."""
     sender = LibProducer({"bootstrap.servers": bootstrap, "linger.ms": 200})
     failed: list[object] = []
     before_ms = 0
@@ -61,7 +63,7 @@ def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, lis
 
 
 class Exactly:
-    """The transactional producer of confluent-kafka, which commits the offsets of a consumer."""
+    """A transactional producer of confluent-kafka that commits offsets of a consumer."""
 
     def __init__(self, told: Told, bootstrap: str, name: str) -> None:
         self.told, self.name = told, name
@@ -73,8 +75,8 @@ class Exactly:
         self, group: str, consumer: Any, offsets: Offsets, *, commit: bool, by: str | None = None,
         out: str | None = None,
     ) -> None:  # fmt: skip
-        """Runs one transaction with these offsets and commits or aborts it; produces a record to
-        ``out`` if given."""
+        """Writes ``offsets`` in one transaction, and commits or aborts it. Also produces a record
+        to the topic ``out`` if it is given."""
         made = Transaction(number=1 + len(self.told.of(Transaction)))
         commits = [
             Commit(group=group, topic=topic, partition=partition, offset=offset,
@@ -99,15 +101,15 @@ class Exactly:
 
 
 def by_itself(bootstrap: str, group: str) -> Any:
-    """Returns a consumer that has not joined the group; a transaction can use its group
-    metadata."""
+    """Returns a consumer that has not joined the group, whose group metadata a transaction can
+    use."""
     made = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     made.assign([TopicPartition("orders", 0, 0)])
     return made
 
 
 class Members:
-    """confluent-kafka consumers of one group, which the scenario's own thread polls one after
+    """confluent-kafka consumers of one group. The thread of the scenario polls them one after
     another."""
 
     def __init__(self, told: Told, bootstrap: str, group: str, topics: list[str]) -> None:
@@ -116,7 +118,7 @@ class Members:
         self.asker = Asker(told, int(bootstrap.rpartition(":")[2]))
 
     def start(self, name: str, protocol: str = "consumer", instance: str | None = None) -> None:
-        """Starts one more member; ``protocol`` is the client's setting group.protocol."""
+        """Starts a member. ``protocol`` is the value of the client setting group.protocol."""
         options: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name,
             "enable.auto.commit": False, "auto.offset.reset": "earliest",
@@ -133,7 +135,6 @@ class Members:
         self.consumers[name].subscribe(self.topics)
 
     def pump(self, what: str, condition: Callable[[], Any]) -> None:
-        """Polls every member until a condition holds."""
 
         def polled() -> Any:
             for consumer in self.consumers.values():
@@ -145,10 +146,10 @@ class Members:
         waiting.until(what, polled, WITHIN_S, tolerate=())
 
     def settle(self, *names: str, meanwhile: Callable[[], object] = bool) -> Generation:
-        """Waits until the broker describes exactly these members, all with the same epoch, and
-        records the generation.
+        """Waits until the broker describes exactly the members ``names`` in one epoch, and records
+        this generation.
 
-        ``meanwhile`` is called repeatedly; it runs the members of other clients.
+        ``meanwhile`` is called repeatedly, to drive members of other clients.
         """
         made = Generation(group=self.group, kind="consumer")
 
@@ -203,7 +204,7 @@ def _person(member: Mapping[str, Any]) -> Person:
 
 
 def kafka_python_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -> None:
-    """Commits offsets with a kafka-python consumer that assigns partitions to itself."""
+    """Commits offsets with a kafka-python consumer that uses manual partition assignment."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False,
         client_id="by-hand",
@@ -226,7 +227,7 @@ def kafka_python_commits(told: Told, bootstrap: str, group: str, offsets: Offset
 
 
 def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -> None:
-    """Commits offsets with an aiokafka consumer that assigns partitions to itself."""
+    """Commits offsets with an aiokafka consumer that uses manual partition assignment."""
 
     async def run() -> None:
         consumer = AIOKafkaConsumer(
@@ -251,7 +252,7 @@ def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -
 
 def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition: int,
                   offset: int) -> None:  # fmt: skip
-    """Resets an offset of an empty group with Apache's kafka-consumer-groups."""
+    """Resets one offset of an empty group with Apache's kafka-consumer-groups."""
     with told.span(Commit(group=group, topic=topic, partition=partition, offset=offset)):
         done = java.run(
             java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -264,8 +265,7 @@ def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition:
 
 
 def lag_by_tool(bootstrap: str) -> dict[tuple[str, str, int], int]:
-    """Returns the column LAG in the output of Apache's kafka-consumer-groups, by group, topic and
-    partition."""
+    """Returns the column LAG of Apache's kafka-consumer-groups, by group, topic and partition."""
     done = java.run(
         java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         "--bootstrap-server", bootstrap, "--all-groups", "--describe",

@@ -1,4 +1,4 @@
-"""The tables that `muster pipeline all` makes of a history, read as dicts."""
+"""Runs `muster pipeline all`, and reads its tables as dicts."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ Row = dict[str, Any]
 
 @dataclass
 class Made:
-    """The records of the clients, and the pipeline's tables of the same log."""
+    """The results that clients recorded, and the tables that the pipeline made of the same
+    history."""
 
     told: Told
     source: str
     tables: dict[str, list[Row]]
     summary: dict[str, Any]
-    """The summary that `--json` prints."""
+    """The summary of the run, as `--json` prints it."""
     data: Path
-    """The broker's data folder."""
 
     @property
     def over_the_wire(self) -> bool:
-        """True if the source is a running broker."""
+        """True if the source of the run is a running broker."""
         return ":" in self.source
 
     @property
     def by_questions(self) -> bool:
-        """True if a broker looked up the record times, in this run or when the archive was made."""
+        """True if record times come from ListOffsets requests, in this run or when the archive was
+        written."""
         return self.over_the_wire or self.source.endswith("archive")
 
     def of(self, table: str, group: str | None = None) -> list[Row]:
-        """Returns the rows of a table, of one group or of all groups; they are in log order if the
-        table has log offsets."""
+        """Returns the rows of a table, for one group or for all groups. Rows of a table with log
+        offsets are in log order."""
         rows = [row for row in self.tables[table] if group in (None, row.get("group_id"))]
         return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
 
 
 def make(told: Told, source: str, out: Path, *options: str) -> Made:
-    """Runs the job `all` from the command line."""
+    """Runs the job `all` as a command."""
     ran = run("pipeline", "all", "--source", source, "--out", str(out), "--json", *options)
     assert (ran.code, ran.err) == (0, ""), ran.err
     return Made(told, source, {name: read(out, name) for name in TABLES}, ran.json, Path(source))
@@ -61,7 +62,6 @@ def read(out: Path, name: str) -> list[Row]:
 
 
 def by(rows: list[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
-    """Groups rows by a key, in their order."""
     found: dict[Any, list[Row]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
@@ -69,10 +69,9 @@ def by(rows: list[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
 
 
 def place(row: Row) -> tuple[str, str, int]:
-    """Group, topic and partition of a row."""
     return row["group_id"], row["topic"], row["partition"]
 
 
 def ms(at: Any) -> float | None:
-    """Returns the value of a time column in milliseconds."""
+    """Converts the value of a time column to milliseconds since 1970."""
     return None if at is None else at.timestamp() * 1000

@@ -1,4 +1,4 @@
-"""Record counts of `__consumer_offsets`, from the bytes of its files."""
+"""Counts records of `__consumer_offsets` directly from segment files, without the pipeline."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from protocol.records.stored import iter_stored
 
 Counts = dict[str, int]
 AROUND = 9
-"""The number of bytes by which a small record is larger than its key and value."""
+"""The number of bytes that a small record has in addition to its key and value."""
 
 
 def counted(folder: Path) -> Counts:
-    """Returns the record counts of one partition: all records, and the records that a cleaner would
+    """Returns the counts of one partition: all records, and the records that a log cleaner would
     remove."""
     keyed: dict[bytes, list[tuple[int, bool]]] = {}
     unended: dict[int, list[tuple[bytes, int, bool]]] = {}

@@ -1,7 +1,8 @@
-"""The scenario: groups of every kind on a broker, and a record of what their clients received.
+"""The scenario: groups of every type on a broker. Their clients record the results of their
+requests.
 
-Each function below runs one group. `KAFKA` has all seventeen groups; `MUSTER` has the nine groups
-that need neither transactions nor a newer group type.
+Each function runs one group. `KAFKA` lists the functions of all seventeen groups. `MUSTER` lists
+those nine that need neither transactions nor a newer group type.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ DATES = {
     "tomorrow": {"message.timestamp.after.max.ms": str(2**62)},
     "copied": {"retention.ms": "-1"},  # otherwise Kafka deletes last year's records during the run
 }
-"""The settings of topics whose records have timestamps far from the current time."""
+"""Settings of the topics whose record timestamps are far from the current time."""
 TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1, "copied": 4}
 HOUR_MS = 3_600_000
 AHEAD_MS = 50 * 365 * 24 * HOUR_MS
-"""The time in ms by which the timestamps of topic `tomorrow` are ahead. It is so long that the
-records are in the future whenever the kept history is read."""
+"""The time in ms by which timestamps of topic `tomorrow` are in the future. It is so long that the
+timestamps of the stored history stay in the future."""
 YEAR_MS = 365 * 24 * HOUR_MS
 ORDERS, PAYMENTS, TOMORROW = ("orders", 0), ("payments", 0), ("tomorrow", 0)
 SETTINGS = {"offsets.topic.num.partitions": "3"}
@@ -72,13 +73,13 @@ KAFKA_SETTINGS = {
 
 @dataclass
 class World:
-    """The broker, and the results that its clients recorded so far."""
+    """A running broker, and the results that its clients have recorded so far."""
 
     bootstrap: str
     data: Path
     told: Told = field(default_factory=Told)
     left_open: list[Any] = field(default_factory=list)
-    """Members and open transactions that still exist when the history is read."""
+    """Members and open transactions that must still exist when the pipeline reads the history."""
 
     @property
     def port(self) -> int:
@@ -88,17 +89,17 @@ class World:
         return Asker(self.told, self.port)
 
     def close(self) -> None:
-        """Ends the remaining members and open transactions."""
+        """Closes the members and transactions in `left_open`."""
         self.left_open.clear()
 
     def member(self, group: str, name: str, **more: Any) -> Member:
-        """Adds a member of a classic group that subscribes to orders."""
+        """Adds a member of a classic group. The member subscribes to the topic orders."""
         return Member(self.told, self.port, group, name, ["orders"], **more)
 
 
 def transacted(world: World) -> None:
-    """The transactions of confluent-kafka committed offset 10, aborted 150, committed 20, and
-    aborted 5."""
+    """Runs a group whose offsets are written in four transactions: 10 committed, 150 aborted, 20
+    committed, 5 aborted."""
     consumer = by_itself(world.bootstrap, "transacted")
     producer = Exactly(world.told, world.bootstrap, "transacted")
     for offset, commit in ((10, True), (150, False), (20, True), (5, False)):
@@ -108,7 +109,8 @@ def transacted(world: World) -> None:
 
 
 def pending(world: World) -> None:
-    """A transaction never ends, with plain commits before and after it."""
+    """Runs a group with a transaction that never ends. Plain commits precede and follow its
+    offsets."""
     asker = world.asker()
     asker.commit("pending", {ORDERS: 30, ("orders", 1): 31}, "plain")
     producer = Producer(world.told, world.port, "pending")
@@ -119,8 +121,8 @@ def pending(world: World) -> None:
 
 
 def between(world: World) -> None:
-    """Newer commits superseded transactional commits before the markers of the transactions were
-    written."""
+    """Runs a group whose transactional commits are superseded: newer plain commits are written
+    before the end markers."""
     asker, told = world.asker(), world.told
     one, two = (Producer(told, world.port, f"between-{n}") for n in (1, 2))
     asker.commit("between", {ORDERS: 40})
@@ -149,8 +151,8 @@ def between(world: World) -> None:
 
 
 def modern(world: World) -> None:
-    """A KIP-848 group: members join and leave, one of them static; commits, a rewind,
-    transactions."""
+    """Runs a KIP-848 group. Members join and leave, one of them static. The group has commits, a
+    rewind and transactions."""
     group = Members(world.told, world.bootstrap, "modern", ["orders"])
     group.start("ada")
     group.settle("ada")
@@ -172,13 +174,12 @@ def modern(world: World) -> None:
 
 
 def held_by(group: Members, name: str, partition: int) -> bool:
-    """Returns True if a member owns a partition of orders."""
     return partition in {each.partition for each in group.consumers[name].assignment()}
 
 
 def converted(world: World) -> None:
-    """A KIP-848 member joins a classic group, the classic member leaves, and the group becomes
-    classic again."""
+    """Runs a classic group that a KIP-848 member joins, which converts the group. Later only a
+    classic member remains, and the group becomes classic again."""
     told = world.told
     old = world.member("converted", "old")
     rebalance({"orders": 3}, old)
@@ -204,8 +205,8 @@ def converted(world: World) -> None:
 
 
 def static(world: World) -> None:
-    """A group has two static members; one rejoins with another member id, and the other is
-    removed."""
+    """Runs a group with two static members. One member rejoins with a new member id, and the other
+    is removed."""
     one, two = (world.member("static", name, instance=f"{name}-1") for name in ("one", "two"))
     rebalance({"orders": 3}, one)
     rebalance({"orders": 3}, one, two)
@@ -222,7 +223,8 @@ def static(world: World) -> None:
 
 
 def reborn(world: World) -> None:
-    """A group is deleted and created again; a lower offset after that is not a rewind."""
+    """Runs a group that is deleted and created again. The lower offset that follows is not a
+    rewind."""
     member = world.member("reborn", "first")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 70, ("orders", 1): 71})
@@ -237,8 +239,8 @@ def reborn(world: World) -> None:
 
 
 def reset(world: World) -> None:
-    """Apache's tool resets the group's offsets after its member has left, and then resets them
-    back."""
+    """Runs a group whose member leaves. Apache's kafka-consumer-groups then resets its offsets, and
+    resets them back."""
     member = world.member("reset", "reader")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 80})
@@ -248,7 +250,8 @@ def reset(world: World) -> None:
 
 
 def steady(world: World) -> None:
-    """Two members stay, one crashes, and one rewinds its partition."""
+    """Runs a group in which two members stay, one member crashes, and one member rewinds its
+    partition."""
     one, two = (world.member("steady", name) for name in ("one", "two"))
     rebalance({"orders": 3}, one)
     one.takes({ORDERS: 10, ("orders", 1): 10, ("orders", 2): 10})
@@ -264,12 +267,13 @@ def steady(world: World) -> None:
 
 
 def future(world: World) -> None:
-    """A group reads a topic whose records have timestamps that are years ahead."""
+    """Runs a group that reads a topic whose timestamps are years in the future."""
     aiokafka_commits(world.told, world.bootstrap, "future", {TOMORROW: 3})
 
 
 def simple(world: World) -> None:
-    """A group commits without members; one offset is deleted, and one is after the log end."""
+    """Runs a group that commits without members. One offset is deleted, and one offset is after the
+    log end."""
     offsets = {ORDERS: 30, ("orders", 1): 16, PAYMENTS: 999}
     kafka_python_commits(world.told, world.bootstrap, "simple", offsets)
     world.asker().commit("simple", {("orders", 1): 26}, "é\u0000")
@@ -277,8 +281,8 @@ def simple(world: World) -> None:
 
 
 def copies(world: World) -> None:
-    """Groups stop at copies of last year's records: copies among live records, copies before live
-    records, and copies without live records."""
+    """Runs groups whose committed offsets are at copies of last year's records. The copies are
+    among live records, before live records, or alone."""
     offsets = {("copied", 0): 50, ("copied", 1): 0, ("copied", 2): 250, ("copied", 3): 40}
     world.asker().commit("copies", offsets)
 
@@ -292,14 +296,14 @@ def gone(world: World) -> None:
 
 
 def idle(world: World) -> None:
-    """A group has had a member, and never committed."""
+    """Runs a group that had a member and never committed."""
     member = world.member("idle", "nobody")
     rebalance({"orders": 3}, member)
     emptied(world.told, world.asker(), "idle", member)
 
 
 def vanished(world: World) -> None:
-    """A KIP-848 group is emptied and deleted."""
+    """Runs a KIP-848 group whose members leave. The group is then deleted."""
     group = Members(world.told, world.bootstrap, "vanished", ["orders"])
     group.start("eve")
     group.settle("eve")
@@ -368,7 +372,8 @@ KAFKA = (
 
 
 def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
-    """Runs the groups on a running broker; members that remain exist until the world is closed."""
+    """Runs the groups of ``lives`` on a running broker. Remaining members exist until the world is
+    closed."""
     world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():
@@ -384,11 +389,11 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
 
 
 def feed(world: World) -> None:
-    """Produces records with known times: an hour of orders at uneven intervals, payments all at
-    once, and future records for tomorrow.
+    """Produces records with known timestamps into all topics.
 
-    It also produces copies of last year's records: among live records, before live records, alone,
-    and by a mirror that is a year late.
+    Topic orders gets records of an hour at uneven intervals, and payments gets all records at once.
+    Topic tomorrow gets future timestamps. Other topics get copies of last year's records: among
+    live records, before live records, alone, and by a mirror that is a year late.
     """
     now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS

@@ -1,4 +1,4 @@
-"""Every job runs on the history of real clients on a running Muster."""
+"""Tests that every job succeeds on the history of real clients on a running Muster."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TOPIC, GROUP, PARTITIONS = "orders", "billing", 3
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Broker]:
-    """A broker with a history: two members join one after the other, one is killed, the other
-    leaves, and then an offset is reset."""
+    """Yields a broker with a history: two members join one after the other, one is killed, and the
+    other leaves. Afterwards an offset is reset."""
     broker = Broker(tmp_path / "data", {"offsets.topic.num.partitions": "5"})
     with running(broker):
         cluster = Cluster(broker.bootstrap)

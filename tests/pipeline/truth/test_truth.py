@@ -1,9 +1,9 @@
-"""The tables of groups of every kind, on Apache Kafka and on Muster, equal the records of their
-clients.
+"""Tests that the pipeline's tables of all group types equal the results that clients recorded on
+Apache Kafka and Muster.
 
-`truth/scenario.py` has the groups, `truth/told.py` the results that their clients recorded. Every
-table is made in three ways: with requests to a broker, from its files, and from stored files of a
-Kafka.
+`truth/scenario.py` runs the groups, and `truth/told.py` stores the recorded results. Each table is
+made in three ways: with requests to a broker, from the broker's files, and from stored files of
+Apache Kafka.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HISTORIES = (
 
 
 def living(kind: str, folder: Path) -> Iterator[World]:
-    """Yields a broker of this kind on which the groups have run."""
+    """Yields a running broker of ``kind`` ("kafka" or "muster"), on which the scenario has run."""
     if kind == "kafka":
         broker: Broker = KafkaBroker(folder / "data", scenario.KAFKA_SETTINGS)
         lives = scenario.KAFKA
@@ -66,7 +66,8 @@ def living(kind: str, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Running brokers by kind, each with its history."""
+    """Yields a dict of running brokers by kind, which `played` fills. Stops the brokers at the
+    end."""
     started: dict[str, Any] = {}
     yield started
     for _, ending in started.values():
@@ -79,7 +80,8 @@ def made(
     tmp_path_factory: pytest.TempPathFactory,
     worlds: dict[str, Any],
 ) -> Made:
-    """Returns a history, and the tables that DuckDB makes of it."""
+    """Returns the recorded results of a history, with the tables that DuckDB makes of this
+    history."""
     folder = tmp_path_factory.mktemp(request.param)
     kind, _, way = request.param.partition("-")
     if kind == "kept":
@@ -92,8 +94,8 @@ def made(
 
 
 def archived(source: str, archive: Path) -> str:
-    """Collects a broker's history into an archive twice, and returns the archive; the second run
-    finds no new records."""
+    """Reads a broker's history into an archive and returns the archive. A second read must find no
+    new record."""
     for _ in range(2):
         ran = run("pipeline", "events", "--source", source, "--out", str(archive))
         assert ran.code == 0, ran.err
@@ -101,7 +103,8 @@ def archived(source: str, archive: Path) -> str:
 
 
 def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
-    """Returns the world of this kind; the first call starts it in ``folder``."""
+    """Returns the broker of ``kind`` on which the scenario has run. The first call runs the
+    scenario in ``folder``."""
     if kind not in worlds:
         ending = living(kind, folder)
         worlds[kind] = next(ending), ending
@@ -110,15 +113,16 @@ def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
 
 
 def kept(folder: Path) -> tuple[Told, str]:
-    """Returns the history that is stored in tests/data/kafka-groups."""
+    """Unpacks the history in tests/data/kafka-groups. Returns the recorded results and the
+    folder."""
     with tarfile.open(FOLDER / "data.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return Told.read(FOLDER / "told.json"), str(folder)
 
 
 def test_recorded_offsets_equal_the_brokers_offset_fetch(made: Made) -> None:
-    """The offsets computed from the recorded transactions equal the broker's OffsetFetch
-    response."""
+    """The final offsets according to the recorded transactions equal the OffsetFetch response of
+    the broker."""
     ends: dict[str, dict[str, int]] = {group: {} for group in made.told.committed}
     for (group, topic, partition), commits in made.told.held().items():
         if commits[-1].offset is not None:
@@ -127,8 +131,8 @@ def test_recorded_offsets_equal_the_brokers_offset_fetch(made: Made) -> None:
 
 
 def test_events_equal_the_log_record_by_record(made: Made) -> None:
-    """Events contain exactly the acknowledged commits and deletions, in order and with their
-    times."""
+    """The events contain exactly the acknowledged commits and deletions, in order and with the
+    right times."""
     told, events = made.told, made.of("events")
     for partition, rows in by(events, lambda row: row["log_partition"]).items():
         assert [row["log_offset"] for row in rows] == list(range(len(rows))), partition
@@ -184,13 +188,14 @@ def test_table_commits_has_effective_commits_and_previous_offsets(made: Made) ->
 
 
 def effect(row: dict[str, Any]) -> int:
-    """Returns the log offset at which a commit takes effect."""
+    """Returns the log offset at which a commit takes effect, which is that of the end marker for a
+    transactional commit."""
     offset: int = row["log_offset"] if row["marker_offset"] is None else row["marker_offset"]
     return offset
 
 
 def previous(told: Told, where: Place) -> list[int | None]:
-    """Returns the previous offset of each effective commit."""
+    """Returns the previous offset of each effective commit of one group and partition."""
     held = told.held()[where]
     return [
         before.offset if before else None
@@ -264,8 +269,8 @@ def test_sums_of_table_rates_equal_the_recorded_commits(made: Made) -> None:
 
 
 def test_table_generations_equals_the_generations_seen_by_members(made: Made) -> None:
-    """Each generation has its members and their partitions; generations that clients did not see
-    must be invisible to clients."""
+    """Each generation has the members and partitions that clients saw. A generation that no client
+    saw must be one that clients cannot see."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         seen = told.setdefault(each.group, [])
@@ -299,8 +304,9 @@ def test_table_generations_equals_the_generations_seen_by_members(made: Made) ->
 
 
 def test_assignments_and_moves_equal_the_epochs_seen_by_members(made: Made) -> None:
-    """The clients recorded epochs in which every member had its target: such an epoch ends with
-    this state, and partitions moved between two of them as `moves` says."""
+    """The clients recorded the epochs in which every member had reached its target assignment. The
+    tables must have the same assignment at the end of each of these epochs, and the same moves
+    between two of these epochs."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         told.setdefault(each.group, []).append(each)
@@ -340,7 +346,6 @@ def test_assignments_and_moves_equal_the_epochs_seen_by_members(made: Made) -> N
 
 
 def owners_of(generation: Generation | None) -> dict[tuple[str, int], str]:
-    """Returns the member id of each partition's owner."""
     return {
         (topic, partition): who.member_id
         for who in (generation.members if generation else ())
@@ -350,10 +355,10 @@ def owners_of(generation: Generation | None) -> dict[tuple[str, int], str]:
 
 
 def unseen(row: dict[str, Any]) -> bool:
-    """Returns True if a generation is invisible to clients.
+    """Returns True if clients cannot see a generation.
 
-    Kafka 4 writes generation 0 at the first join, and again when a group is converted; the first
-    epoch of a share group has no partitions yet.
+    Kafka 4 writes generation 0 when the first member joins, and when a group changes its type. The
+    first epoch of a share group has no partitions.
     """
     return (
         row["generation"] == 0
@@ -363,12 +368,10 @@ def unseen(row: dict[str, Any]) -> bool:
 
 
 def people(members: list[dict[str, Any]]) -> set[tuple[str, str, str | None]]:
-    """Returns the members as tuples of client id, host and instance id."""
     return {(who["member_id"], who["client_id"], who["group_instance_id"]) for who in members}
 
 
 def holdings(members: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
-    """Returns the partitions of members by member id and topic."""
     return {
         who["member_id"]: {each["topic"]: sorted(each["partitions"]) for each in who["assignment"]}
         for who in members
@@ -405,8 +408,8 @@ def test_churn_counts_members_that_joined_and_left(made: Made) -> None:
 
 
 def changed(told: Told) -> dict[str, list[tuple[set[Any], set[Any]]]]:
-    """Returns, by group, the client and instance ids that joined and left at each generation of the
-    group."""
+    """Returns, for each generation of each group, the set of clients that joined and the set of
+    clients that left. A client is a client id with an instance id."""
     found: dict[str, list[tuple[set[Any], set[Any]]]] = {}
     before: dict[str, set[Any]] = {}
     for fact in told.facts:
@@ -462,8 +465,8 @@ def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
 
 
 def written_last(told: Told, where: Place) -> Commit:
-    """Returns the last commit that was sent for an offset, because a transactional commit expires
-    according to the time when it was sent."""
+    """Returns the last commit that was sent for an offset. A transactional commit expires relative
+    to the time when it was sent."""
     held = told.held()[where][-1]
     [*_, sent] = [
         each
@@ -474,8 +477,7 @@ def written_last(told: Told, where: Place) -> Commit:
 
 
 def last_left(told: Told, group: str) -> Generation | None:
-    """Returns the last generation of a group if that generation is empty and the group has had
-    members; else None."""
+    """Returns the last generation of a group, or None if the group has no recorded generation."""
     generations = told.of(Generation, group)
     return generations[-1] if generations else None
 
@@ -487,7 +489,7 @@ def test_dead_groups_are_deleted_or_empty_without_offsets(made: Made) -> None:
     assert {row["group_id"]: row["reason"] for row in made.of("dead_groups")} == expected
 
 
-def test_compaction_counts_equal_those_of_the_files(made: Made) -> None:
+def test_compaction_counts_equal_counts_of_the_segment_files(made: Made) -> None:
     for row in made.of("compaction"):
         expected = counted(made.data / f"__consumer_offsets-{row['log_partition']}")
         size = expected.pop("bytes_estimate")
@@ -496,7 +498,8 @@ def test_compaction_counts_equal_those_of_the_files(made: Made) -> None:
 
 
 def test_groups_are_dead_when_their_offsets_expired_unless_stable(tmp_path: Path) -> None:
-    """The as-of time is eight days after the end of the scenario, without activity in between."""
+    """The as-of time is eight days after the end of the scenario. No client was active in these
+    days."""
     told, source = kept(tmp_path / "kept")
     later = instant(told.until_ms + 8 * 86_400_000)
     made = make(told, source, tmp_path / "tables", "--as-of", later)
@@ -507,7 +510,7 @@ def test_groups_are_dead_when_their_offsets_expired_unless_stable(tmp_path: Path
     assert not {group for group, state in told.listed.items() if state == "Stable"} & dead.keys()
 
 
-def test_lag_in_records_is_exact_and_in_seconds_within_its_precision(
+def test_lag_is_exact_in_records_and_within_its_precision_in_seconds(
     made: Made,
 ) -> None:
     told, as_of_ms = made.told, made.summary["as_of_ms"]
@@ -577,7 +580,8 @@ def test_groups_with_unread_records_are_not_caught_up(made: Made) -> None:
 def test_restore_finds_the_recorded_offsets_at_every_marked_time(
     made: Made, tmp_path: Path
 ) -> None:
-    """The test reads the offsets as of each mark, a time at which no client was active."""
+    """A mark is a recorded time at which no client was active. A restore to this time must find the
+    offsets of that time."""
     held = made.told.held()
     engine = DuckEngine(str(tmp_path))
     for moment in made.told.marks.values():
@@ -594,8 +598,8 @@ def test_restore_finds_the_recorded_offsets_at_every_marked_time(
     engine.close()
 
 
-def test_lag_equals_that_of_kafka_consumer_groups(made: Made) -> None:
-    """Apache's tool runs after the pipeline, when clients do not read or produce any more."""
+def test_lag_in_records_equals_the_lag_that_kafka_consumer_groups_prints(made: Made) -> None:
+    """Apache's kafka-consumer-groups runs after the pipeline, when no client reads or produces."""
     if not made.over_the_wire:
         return
     last = {place(row): row for row in sorted(made.of("lag"), key=lambda row: row["minute"])}
@@ -603,7 +607,7 @@ def test_lag_equals_that_of_kafka_consumer_groups(made: Made) -> None:
 
 
 def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
-    """The limit also covers a few time lookups."""
+    """The limit includes a few lookups of record times."""
     log, topic = (
         sum(file.stat().st_size for file in made.data.glob(f"{name}-*/*.log"))
         for name in ("__consumer_offsets", "orders")
@@ -617,8 +621,9 @@ def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
 def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
     worlds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After commits of 10 (committed) and 150 (aborted), a restore to that time plans 10. After
-    commits of 20 (committed) and 5 (aborted), the current offset is 20."""
+    """Four transactions wrote 10 (committed), 150 (aborted), 20 (committed) and 5 (aborted). A
+    restore to a time after 10 or after 150 plans offset 10. A restore to the end plans no
+    change."""
     world = played(worlds, "kafka", tmp_path)
     monkeypatch.chdir(tmp_path)
     for source in (world.bootstrap, str(world.data)):
@@ -633,10 +638,10 @@ def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
 
 @pytest.mark.parametrize("option", ["--until", "--as-of"])
 @pytest.mark.parametrize("mark", ["150 aborted", "after modern", "after reborn"])
-def test_past_as_of_ignores_later_commits_and_deletions(
+def test_tables_as_of_a_past_time_ignore_later_commits_and_deletions(
     tmp_path: Path, mark: str, option: str
 ) -> None:
-    """A group is not dead only because it was inactive since the as-of time."""
+    """With a past as-of time, a group is not dead only because it has been inactive since then."""
     told, source = kept(tmp_path / "kept")
     moment = told.marks[mark]
     made = make(told, source, tmp_path / "tables", option, instant(moment, to_the_ms=True))
@@ -657,8 +662,11 @@ def test_past_as_of_ignores_later_commits_and_deletions(
     assert not made.of("dead_groups")
 
 
-def test_tables_of_selected_groups_equal_their_rows_in_full_tables(tmp_path: Path) -> None:
-    """The end marker of a transaction belongs to no group, so any selection must read it."""
+def test_tables_of_selected_groups_equal_the_rows_of_these_groups_in_full_tables(
+    tmp_path: Path,
+) -> None:
+    """The end marker of a transaction names no group, so a job that selects groups must still read
+    all markers."""
     told, source = kept(tmp_path / "kept")
     whole = make(told, source, tmp_path / "whole")
     groups = ("between", "modern", "transacted")

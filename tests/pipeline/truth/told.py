@@ -1,7 +1,7 @@
-"""The results that the clients of a history received, recorded when they were received.
+"""The record of the results that clients received.
 
-Times are milliseconds of this machine's clock, which the broker uses too: the broker writes between
-a request (`before_ms`) and its response (`after_ms`).
+Times are milliseconds of this machine's clock, which the broker also uses. The broker writes
+between a request (`before_ms`) and its response (`after_ms`).
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ from typing import Any
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 SUPERSEDED = "superseded"
-"""The outcome of a transactional commit when a newer commit was effective before its marker."""
+"""Outcome of a transactional commit: a newer commit took effect before the end marker."""
 
 QUIET_MS = 3
-"""The maximum difference between the clock readings of a client and a broker, in milliseconds."""
+"""The maximum difference in ms between the clocks of a client and a broker."""
 
 Place = tuple[str, str, int]
 
 
 @dataclass
 class Span:
-    """The time between a request and its response."""
+    """The time from a request to its response."""
 
     before_ms: int = 0
     after_ms: int = 0
 
     def holds(self, at_ms: float) -> bool:
-        """Returns True if a time is in the span, with a tolerance of one millisecond for
-        rounding."""
+        """Returns True if ``at_ms`` is within the span. Rounding may add one millisecond at each
+        end."""
         return self.before_ms - 1 <= at_ms <= self.after_ms + 1
 
 
 @dataclass
 class Commit(Span):
-    """An acknowledged commit of one partition, or its deletion when the offset is None."""
+    """An acknowledged commit for one partition. If the offset is None, the committed offset was
+    deleted."""
 
     group: str = ""
     topic: str = ""
@@ -47,10 +48,9 @@ class Commit(Span):
     offset: int | None = None
     metadata: str = ""
     transaction: int | None = None
-    """The number of the transaction of the commit; None for a plain commit."""
+    """The number of the transaction, or None for a plain commit."""
     by: str | None = None
-    """The client id of the member that sent the commit; None for a commit from outside the
-    group."""
+    """The client id of the committing member, or None if no member committed."""
 
     @property
     def place(self) -> Place:
@@ -59,17 +59,17 @@ class Commit(Span):
 
 @dataclass
 class Transaction(Span):
-    """A transaction that wrote offsets; the span is that of its EndTxn request."""
+    """A transaction that wrote offsets. The span is that of its EndTxn request."""
 
     number: int = 0
     producer_id: int | None = None
-    """The producer id; None if the client does not expose it."""
+    """The producer id, or None if the client library does not expose it."""
     outcome: str = OPEN
 
 
 @dataclass
 class Person:
-    """A member, as the client itself or a broker describes it."""
+    """A group member, as the member itself or the broker describes it."""
 
     member_id: str
     client_id: str
@@ -79,7 +79,7 @@ class Person:
 
 @dataclass
 class Generation(Span):
-    """A group's generation or epoch, with the members that a broker described."""
+    """A generation or epoch of a group, with the members that the broker described."""
 
     group: str = ""
     kind: str = "classic"
@@ -97,7 +97,7 @@ class Deletion(Span):
 
 @dataclass
 class Record:
-    """An acknowledged record of an ordinary topic; the span starts at its send and ends at its
+    """An acknowledged record of an ordinary topic. The span is from its send to its
     acknowledgement."""
 
     topic: str
@@ -113,8 +113,7 @@ Fact = Commit | Transaction | Generation | Deletion
 
 @dataclass
 class Told:
-    """The complete record of the results that clients received: the groups one after another, and
-    the results of a group in order of time."""
+    """All results that clients received. Results of one group are in the order of time."""
 
     facts: list[Fact] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -123,22 +122,25 @@ class Told:
     ends: dict[str, int] = field(default_factory=dict)
     """The final log end offsets, by `topic:partition`."""
     listed: dict[str, str] = field(default_factory=dict)
-    """The groups at the end, with the state that ListGroups returns."""
+    """The group states at the end according to ListGroups, by group."""
     marks: dict[str, int] = field(default_factory=dict)
-    """Named times that tests refer to, in milliseconds."""
+    """Named points in time, in milliseconds, to which tests refer."""
     begun_ms: int = 0
     until_ms: int = 0
-    """The end of the scenario; ``begun_ms`` is the time of the first produce."""
+    """The time at which the scenario ended. ``begun_ms`` is the time of its first produce
+    request."""
 
     def mark(self, name: str) -> None:
-        """Records a named time, with `QUIET_MS` without client activity before and after it."""
+        """Records the current time under ``name``. No client is active for `QUIET_MS` before and
+        after this time."""
         self.marks[name] = now_ms() + QUIET_MS
         while now_ms() <= self.marks[name] + QUIET_MS:
             pass
 
     @contextmanager
     def span(self, *facts: Span) -> Iterator[None]:
-        """Measures the span of a request and records the facts with this span."""
+        """Measures the duration of the block, sets it as the span of ``facts``, and records these
+        facts."""
         before = now_ms()
         yield
         after = now_ms()
@@ -148,7 +150,7 @@ class Told:
             self.facts.append(fact)
 
     def of(self, kind: type[Any], group: str | None = None) -> list[Any]:
-        """Returns the facts of a class, of one group or of all groups."""
+        """Returns the facts of the class ``kind``, of one group or of all groups."""
         return [
             fact
             for fact in self.facts
@@ -156,7 +158,7 @@ class Told:
         ]
 
     def members_at(self, commit: Commit) -> list[Person]:
-        """Returns the members of the commit's group when the commit took effect."""
+        """Returns the members of the group at the time when ``commit`` took effect."""
         found: list[Person] = []
         for fact in self.of(Generation, commit.group):
             if fact.after_ms <= commit.before_ms:
@@ -164,11 +166,11 @@ class Told:
         return found
 
     def held(self) -> dict[Place, list[Commit]]:
-        """Returns the effective commits and deletions by group, topic and partition, in the order
-        in which they took effect.
+        """Returns the effective commits and deletions of each group, topic and partition, in the
+        order of their effect.
 
-        Each has the span in which it took effect; for a transactional commit this is the span of
-        the end of the transaction.
+        The span of each commit is the time in which it took effect. For a transactional commit,
+        this is the span of the EndTxn request.
         """
         held: dict[Place, list[Commit]] = {}
         newest: dict[Place, int] = {}
@@ -222,7 +224,6 @@ class Told:
 
     @classmethod
     def read(cls, file: Path) -> Told:
-        """Reads the JSON file of `write`."""
         value = json.loads(file.read_text())
         value["facts"] = [_fact(each) for each in value["facts"]]
         value["records"] = [Record(**each) for each in value["records"]]
@@ -240,6 +241,5 @@ def _fact(value: dict[str, Any]) -> Fact:
 
 
 def now_ms() -> int:
-    """Returns the time of the clock that all clients and brokers of a history share, in
-    milliseconds."""
+    """Returns the current time in ms of the clock that all clients and brokers share."""
     return time.time_ns() // 1_000_000

@@ -1,5 +1,5 @@
-"""Clients on plain sockets, for requests that no library sends; each client records the results
-that it receives.
+"""Clients on plain sockets, for requests that client libraries do not send. Each client records its
+results.
 
 The clients act one at a time, in the thread of the scenario.
 """
@@ -29,25 +29,24 @@ from tests.waiting import until
 from tests.wire import Wire
 
 LONG_MS = 300_000
-"""A session timeout in milliseconds that does not expire during the scenario, even without
-heartbeats."""
+"""A session timeout in ms that is longer than the scenario, so that no heartbeats are needed."""
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS = 79, 27
 TRY_AGAIN = {14, 15, 16, 51}
-"""Errors after which a client retries: the coordinator is loading, is not available yet, or is
-ending the previous transaction."""
+"""Error codes after which a client retries: the coordinator is loading or not available, or is
+still ending the previous transaction."""
 
 Offsets = Mapping[tuple[str, int], int]
 
 
 class Asker:
-    """A connection that records the results of its requests."""
+    """A connection to the broker that records the results of requests."""
 
     def __init__(self, told: Told, port: int, client_id: str = "asker") -> None:
         self.told = told
         self.wire = Wire(port, client_id)
 
     def ask(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """Sends a request, and repeats it as long as the error says to retry."""
+        """Sends a request. Repeats the request while the response has an error of TRY_AGAIN."""
 
         def asked() -> dict[str, Any] | None:
             answer = self.wire.call(name, version, value)
@@ -64,7 +63,8 @@ class Asker:
         generation: int = -1,
         by: str | None = None,
     ) -> None:
-        """Sends a plain OffsetCommit, from a member if ``member_id`` is given."""
+        """Sends an OffsetCommit without a transaction. The request is from a member if
+        ``member_id`` is given."""
         commits = _commits(group, offsets, metadata, by=by)
         with self.told.span(*commits):
             answer = self.ask(
@@ -74,7 +74,6 @@ class Asker:
             _check(answer["topics"])
 
     def forget(self, group: str, topic: str, partition: int) -> None:
-        """Sends OffsetDelete for one partition."""
         with self.told.span(Commit(group=group, topic=topic, partition=partition)):
             topics = [{"name": topic, "partitions": [{"partition_index": partition}]}]
             answer = self.ask("OffsetDelete", 0, group_id=group, topics=topics)
@@ -82,8 +81,8 @@ class Asker:
             _check(answer["topics"])
 
     def until_marked(self, transactional_id: str) -> None:
-        """Waits until a transaction is complete, because the broker responds to EndTxn before it
-        writes the markers."""
+        """Waits until the state of a transaction is Complete. The broker responds to EndTxn before
+        it writes the markers."""
 
         def marked() -> bool:
             answer = self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id])
@@ -93,7 +92,7 @@ class Asker:
         until("the markers are written", marked, tolerate=())
 
     def delete(self, group: str) -> None:
-        """Sends DeleteGroups, after the last member has left."""
+        """Sends DeleteGroups. The group must not have members."""
         deletion = Deletion(group=group)
         with self.told.span(deletion):
             answer = self.ask("DeleteGroups", 1, groups_names=[group])
@@ -101,7 +100,7 @@ class Asker:
 
 
 class Producer(Asker):
-    """A transactional producer that writes only offsets."""
+    """A transactional producer that writes only offsets and no records."""
 
     def __init__(self, told: Told, port: int, transactional_id: str) -> None:
         super().__init__(told, port)
@@ -115,13 +114,13 @@ class Producer(Asker):
         self.transaction: Transaction | None = None
 
     def begin(self) -> None:
-        """Starts the next transaction."""
         number = 1 + len(self.told.of(Transaction))
         self.transaction = Transaction(number=number, producer_id=self.producer_id)
         self.told.facts.append(self.transaction)
 
     def send(self, group: str, offsets: Offsets, metadata: str = "", *, modern: bool) -> None:
-        """Sends TxnOffsetCommit; if ``modern``, as a client with transaction.version 2 sends it."""
+        """Sends TxnOffsetCommit. If ``modern`` is True, the request is that of a client with
+        transaction.version 2."""
         assert self.transaction is not None
         who = {
             "transactional_id": self.transactional_id,
@@ -162,7 +161,7 @@ class Producer(Asker):
 
 
 class Member(Asker):
-    """A member of a classic group that sends heartbeats only when the scenario calls it."""
+    """A member of a classic group. It sends heartbeats only when the scenario calls it."""
 
     def __init__(
         self,
@@ -182,11 +181,12 @@ class Member(Asker):
 
     @property
     def person(self) -> Person:
-        """Returns this member as a recorded generation lists it."""
+        """Returns the member in the form that a recorded generation contains."""
         return Person(self.member_id, self.client_id, self.instance, dict(self.held))
 
     def join(self) -> int:
-        """Sends JoinGroup; the response arrives when all members have joined."""
+        """Sends JoinGroup without waiting for the response, which arrives when all members have
+        joined."""
         if not self.member_id and self.instance is None:
             asked = self.ask("JoinGroup", 7, **self._join())
             assert asked["error_code"] == MEMBER_ID_REQUIRED, asked
@@ -203,22 +203,22 @@ class Member(Asker):
         }  # fmt: skip
 
     def joined(self) -> dict[str, Any]:
-        """Receives the response to `join`."""
         answer = self.wire.receive()[1]
         assert answer["error_code"] == 0, answer
         self.member_id, self.generation = answer["member_id"], answer["generation_id"]
         return answer
 
     def rejoin(self) -> None:
-        """Joins and syncs in a group without a leader: as a static member, or in a converted
-        group."""
+        """Sends JoinGroup and SyncGroup without assignments, as a returning static member or a
+        member of a converted group."""
         self.join()
         self.joined()
         self.sync({})
         self.synced()
 
     def sync(self, assignments: Mapping[str, Mapping[str, Sequence[int]]]) -> None:
-        """Sends SyncGroup; the leader sends the assignments of all members."""
+        """Sends SyncGroup. Only the leader passes ``assignments``, which has the partitions by
+        member id and topic."""
         listed = [
             {"member_id": who, "assignment": encode_assignment(held)}
             for who, held in assignments.items()
@@ -230,13 +230,12 @@ class Member(Asker):
         })  # fmt: skip
 
     def synced(self) -> None:
-        """Receives the response to `sync`."""
         answer = self.wire.receive()[1]
         assert answer["error_code"] == 0, answer
         self.held = assigned_partitions(answer["assignment"])
 
     def must_rejoin(self) -> bool:
-        """Sends a heartbeat; returns True if the response requires a rebalance."""
+        """Sends a heartbeat. Returns True if the response requires a rebalance."""
         answer = self.ask(
             "Heartbeat", 3, group_id=self.group, generation_id=self.generation,
             member_id=self.member_id, group_instance_id=self.instance,
@@ -245,11 +244,11 @@ class Member(Asker):
         return bool(answer["error_code"])
 
     def takes(self, offsets: Offsets, metadata: str = "") -> None:
-        """Commits offsets as a member."""
         self.commit(self.group, offsets, metadata, self.member_id, self.generation, self.client_id)
 
     def leave(self) -> None:
-        """Sends LeaveGroup. When the last member leaves, the empty group has a new generation."""
+        """Sends LeaveGroup. If this is the last member, the group becomes Empty in a new
+        generation."""
         who = [{"member_id": self.member_id, "group_instance_id": self.instance}]
         answer = self.ask("LeaveGroup", 3, group_id=self.group, members=who)
         assert answer["error_code"] == 0, answer
@@ -257,8 +256,8 @@ class Member(Asker):
 
 
 def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
-    """Makes all members of a group join and sync, and assigns the partitions round robin; at most
-    one member may be new."""
+    """Makes all members join and sync, and assigns the partitions round robin. At most one of the
+    members may be new."""
     told, group = members[0].told, members[0].group
     made = Generation(group=group)
     with told.span(made):
@@ -284,8 +283,7 @@ def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
 
 
 def emptied(told: Told, asker: Asker, group: str, *leaving: Member) -> None:
-    """Makes the last members of a group leave, and waits until the broker reports the group as
-    Empty."""
+    """Makes the last members leave a group, and waits until the broker reports the state Empty."""
     made = Generation(group=group, number=1 + max(member.generation for member in leaving))
     with told.span(made):
         for member in leaving:
@@ -294,14 +292,14 @@ def emptied(told: Told, asker: Asker, group: str, *leaving: Member) -> None:
 
 
 def state(asker: Asker, group: str) -> str:
-    """Returns the state of a classic group in DescribeGroups."""
+    """Returns the state of a classic group according to DescribeGroups."""
     [found] = asker.ask("DescribeGroups", 4, groups=[group])["groups"]
     assert found["error_code"] == 0, found
     return str(found["group_state"])
 
 
 def fresh_id() -> str:
-    """Returns a member id in the form that clients of newer group types generate."""
+    """Returns a new member id in the form that clients of KIP-848 groups generate."""
     return uuid.uuid4().hex
 
 
