@@ -4,12 +4,12 @@ child processes."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
-from musterd.testing import Muster
-from tests.musterd.recipes.driven import CLIENTS, Member, Pool, Worker, workers
+from musterd.testing import Muster, MusterCluster
+from tests.musterd.recipes.driven import CLIENTS, Member, Pool, Producer, Worker, workers
 
 JAVA = pytest.mark.interop
 SESSION_MS = 50_000
@@ -33,10 +33,14 @@ def client(request: pytest.FixtureRequest) -> str:
     return name
 
 
-class Shop:
-    """An empty broker with the topic `orders`, and worker processes of one client library."""
+Started = TypeVar("Started", Muster, MusterCluster)
+"""A broker or a cluster."""
 
-    def __init__(self, muster: Muster, pool: Pool, client: str) -> None:
+
+class Shop(Generic[Started]):
+    """An empty broker or cluster with the topic `orders`, and the workers of one client library."""
+
+    def __init__(self, muster: Started, pool: Pool, client: str) -> None:
         self.muster = muster
         self.pool = pool
         self.client = client
@@ -53,19 +57,29 @@ class Shop:
         )
         return acknowledged
 
+    def producer(self, name: str, **asked: Any) -> Producer:
+        """Starts a producer with the settings of `workers.worker.Producer`."""
+        bootstrap = self.muster.bootstrap_servers
+        return Producer(self._worker("first"), name, bootstrap=bootstrap, **asked)
+
     def member(
         self,
         name: str,
         *,
+        group: str = "billing",
         careful: bool = True,
         batch: int = 1,
         heartbeat_ms: int = 50,
         reset: str = "earliest",
         role: str = "first",
+        **more: str,
     ) -> Member:
-        """Starts a member of `billing`. Members with different ``role`` run in different
-        processes."""
+        """Starts a member of a group. Each ``role`` has a process of its own.
+
+        ``more`` may have `isolation`, the isolation level.
+        """
         asked: dict[str, Any] = {
+            **more,
             "careful": careful,
             "batch": batch,
             "heartbeat_ms": heartbeat_ms,
@@ -76,7 +90,7 @@ class Shop:
             self._worker(role),
             name,
             bootstrap=self.muster.bootstrap_servers,
-            group="billing",
+            group=group,
             topic="orders",
             **asked,
         )
@@ -89,7 +103,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(muster: Muster, pool: Pool, client: str) -> Iterator[Shop]:
+def shop(muster: Muster, pool: Pool, client: str) -> Iterator[Shop[Muster]]:
+    """A shop whose topic `orders` has one partition."""
     muster.create_topics("orders", "orders.dead", retention_ms=-1)
     made = Shop(muster, pool, client)
     yield made

@@ -122,12 +122,46 @@ class Member:
     def commit(self) -> None:
         self.worker.ask("commit", name=self.name)
 
+    def close(self) -> None:
+        """Leave the group."""
+        self.worker.ask("close", name=self.name)
+
     @property
     def events(self) -> list[tuple[str, list[Partition]]]:
         """Returns all rebalance events of the member. Each event is "assigned", "revoked" or
         "lost", with its partitions."""
         told = self.worker.ask("events", name=self.name)
         return [(what, [(topic, number) for topic, number in pairs]) for what, pairs in told]
+
+
+class Producer:
+    """A producer in a worker."""
+
+    def __init__(self, worker: Worker, name: str, **asked: Any) -> None:
+        self.worker = worker
+        self.name = name
+        self.acknowledged: list[str] = []
+        """The values of the records that were acknowledged until the last call of `send`."""
+        self.failed: dict[str, str] = {}
+        """The library's name of the error of each failed record, by its value."""
+        worker.ask("open_producer", name=name, **asked)
+
+    def send(self, *values: str, topic: str = "orders", within_s: float = 30.0) -> None:
+        """Produces values, and waits at most ``within_s`` seconds until each record is acknowledged
+        or has failed. Records without an outcome stay in flight."""
+        told = self.worker.ask(
+            "send", name=self.name, topic=topic, values=values, within_s=within_s
+        )
+        self.acknowledged, self.failed = told["acknowledged"], dict(told["failed"])
+
+    def begin(self) -> None:
+        self.worker.ask("begin", name=self.name)
+
+    def commit(self) -> None:
+        self.worker.ask("commit_transaction", name=self.name)
+
+    def abort(self) -> None:
+        self.worker.ask("abort_transaction", name=self.name)
 
 
 @contextmanager

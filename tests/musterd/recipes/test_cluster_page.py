@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.musterd.recipes.test_page import RECIPES_S_MAX, blocks, run_pytest
 RECIPES = (CHECKOUT / "docs" / "test" / "clusters.md").read_text().split("\n## Recipes\n")[1]
 WITHOUT = {
     "A sale that the leader alone has": ('"acks": "all"', '"acks": 1'),
+    "A worker whose leader is killed": ("REPLICAS = 3", "REPLICAS = 1"),
     "An order that is sent twice": ('"enable.idempotence": True', '"acks": "all"'),
     "Offsets when the coordinator is killed": (
         "                self.consumer.commit(message, asynchronous=False)\n",
@@ -27,6 +29,11 @@ WITHOUT = {
 }
 """Maps the title of a recipe to code that has the tested behaviour, and to a replacement without
 this behaviour."""
+
+
+def test_table_of_tested_clients_has_each_recipe() -> None:
+    rows = re.findall(r"^\| (.*?) \|.*all three clients", RECIPES, re.MULTILINE)
+    assert rows == list(WITHOUT)
 
 
 @pytest.mark.campaign

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from musterd.testing import Muster
 from tests import waiting
 from tests.musterd.recipes.conftest import Shop
 from tests.musterd.recipes.driven import Member, Refused
@@ -57,9 +58,8 @@ def polls_until(member: Member, what: str) -> None:
     waiting.until(f"{member.name} is told {what}", told, tolerate=())
 
 
-def fetches_until(shop: Shop, member: Member) -> None:
-    """Polls until the member has sent a Fetch request, which shows that the member knows its
-    position."""
+def fetches_until(shop: Shop[Muster], member: Member) -> None:
+    """Polls until the member has sent a Fetch request. The member then knows its position."""
 
     def asked() -> bool:
         assert member.fetch() == []
@@ -71,7 +71,7 @@ def fetches_until(shop: Shop, member: Member) -> None:
 @pytest.mark.campaign
 @CAREFUL
 def test_careful_worker_commits_processed_records_before_a_revocation(
-    shop: Shop, careful: bool
+    shop: Shop[Muster], careful: bool
 ) -> None:
     shop.orders(*ORDERS[:4])
     first = shop.member("first", careful=careful)
@@ -90,7 +90,7 @@ def test_careful_worker_commits_processed_records_before_a_revocation(
 
 @CAREFUL
 def test_careful_worker_sends_a_poison_record_to_a_dead_letter_topic(
-    shop: Shop, careful: bool
+    shop: Shop[Muster], careful: bool
 ) -> None:
     shop.orders("order-0", "poison-1", "order-2")
     first = shop.member("first", careful=careful)
@@ -110,7 +110,7 @@ def test_careful_worker_sends_a_poison_record_to_a_dead_letter_topic(
 
 @CAREFUL
 def test_careful_worker_drops_its_batch_when_a_commit_is_rejected(
-    shop: Shop, careful: bool
+    shop: Shop[Muster], careful: bool
 ) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", careful=careful, batch=6, heartbeat_ms=30_000, role="crashes")
@@ -127,7 +127,7 @@ def test_careful_worker_drops_its_batch_when_a_commit_is_rejected(
     assert by_first == (ORDERS[2:3] if careful else ORDERS[2:]), "billed twice"
 
 
-def test_records_since_the_last_commit_are_reread_after_a_worker_crash(shop: Shop) -> None:
+def test_records_since_the_last_commit_are_reread_after_a_worker_crash(shop: Shop[Muster]) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", role="crashes")
     bill(first, 3)
@@ -141,7 +141,7 @@ def test_records_since_the_last_commit_are_reread_after_a_worker_crash(shop: Sho
     assert bill(shop.member("second"), 3) == ORDERS[3:]
 
 
-def test_commits_survive_a_crash_of_the_broker(shop: Shop) -> None:
+def test_commits_survive_a_crash_of_the_broker(shop: Shop[Muster]) -> None:
     shop.orders(*ORDERS)
     first = shop.member("first", careful=False)
     bill(first, 3)
@@ -155,7 +155,7 @@ def test_commits_survive_a_crash_of_the_broker(shop: Shop) -> None:
     assert bill(shop.member("second"), 3) == ORDERS[3:]
 
 
-def test_session_expires_when_the_clock_is_advanced(shop: Shop) -> None:
+def test_session_expires_when_the_clock_is_advanced(shop: Shop[Muster]) -> None:
     shop.orders(*ORDERS[:3])
     first = shop.member("first", careful=False)
     bill(first, 3)
@@ -169,7 +169,7 @@ def test_session_expires_when_the_clock_is_advanced(shop: Shop) -> None:
     assert bill(shop.member("second"), 3) == ORDERS[:3], "nothing was committed"
 
 
-def test_worker_finds_a_moved_coordinator_without_a_rebalance(shop: Shop) -> None:
+def test_worker_finds_a_moved_coordinator_without_a_rebalance(shop: Shop[Muster]) -> None:
     shop.orders(*ORDERS[:2])
     first = shop.member("first")
     bill(first, 1)
@@ -187,7 +187,9 @@ def test_worker_finds_a_moved_coordinator_without_a_rebalance(shop: Shop) -> Non
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("reset", ["none", "earliest", "latest"])
-def test_worker_whose_offset_expired_follows_auto_offset_reset(shop: Shop, reset: str) -> None:
+def test_worker_whose_offset_expired_follows_auto_offset_reset(
+    shop: Shop[Muster], reset: str
+) -> None:
     shop.orders(*ORDERS[:3])
     first = shop.member("first")
     bill(first, 2)
@@ -213,7 +215,7 @@ def test_worker_whose_offset_expired_follows_auto_offset_reset(shop: Shop, reset
             assert bill(second, 1) == ORDERS[3:4], "one order is never processed"
 
 
-def test_records_produced_on_a_full_disk_are_written_later_and_once(shop: Shop) -> None:
+def test_records_produced_on_a_full_disk_are_written_later_and_once(shop: Shop[Muster]) -> None:
     assert shop.orders(ORDERS[0]) == 1
     with shop.muster.disk_full():
         assert shop.orders(*ORDERS[1:5], within_s=0.2) == 0

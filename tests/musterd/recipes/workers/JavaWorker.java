@@ -54,11 +54,9 @@ public final class JavaWorker {
   private Object obey(JsonNode asked) throws Exception {
     String verb = asked.get("verb").asText();
     if (verb.equals("produce")) {
-      return sender(asked.get("bootstrap").asText())
-          .produce(
-              asked.get("topic").asText(),
-              texts(asked.get("values")),
-              Math.round(asked.get("within_s").asDouble() * 1000));
+      Sender sender = sender(asked.get("bootstrap").asText());
+      int before = sender.acknowledged.size();
+      return sender.produce(asked).acknowledged.size() - before;
     }
     if (verb.equals("end")) {
       members.values().forEach(each -> each.consumer.close());
@@ -72,8 +70,25 @@ public final class JavaWorker {
       members.put(name, new Member(asked));
       return null;
     }
+    if (verb.equals("open_producer")) {
+      senders.put(name, new Sender(asked));
+      return null;
+    }
+    Sender sender = senders.get(name);
     Member member = members.get(name);
     switch (verb) {
+      case "send":
+        sender.produce(asked);
+        return Map.of("acknowledged", sender.acknowledged, "failed", sender.failed);
+      case "begin":
+        sender.producer.beginTransaction();
+        return null;
+      case "commit_transaction":
+        sender.commit();
+        return null;
+      case "abort_transaction":
+        sender.producer.abortTransaction();
+        return null;
       case "fetch":
         return member.fetch(Duration.ofMillis(Math.round(asked.get("within_s").asDouble() * 1000)));
       case "work":
@@ -98,7 +113,8 @@ public final class JavaWorker {
   }
 
   private Sender sender(String bootstrap) {
-    return senders.computeIfAbsent(bootstrap, Sender::new);
+    return senders.computeIfAbsent(
+        bootstrap, each -> new Sender(JSON.createObjectNode().put("bootstrap", each)));
   }
 
   /** A record that can't be processed. */
@@ -130,6 +146,7 @@ public final class JavaWorker {
       options.put("session.timeout.ms", asked.get("session_ms").asInt());
       options.put("fetch.max.wait.ms", 50);
       options.put("max.poll.records", asked.get("batch").asInt());
+      options.put("isolation.level", asked.path("isolation").asText("read_uncommitted"));
       consumer = new KafkaConsumer<>(options, new StringDeserializer(), new StringDeserializer());
       consumer.subscribe(List.of(asked.get("topic").asText()), this);
     }
@@ -219,37 +236,69 @@ public final class JavaWorker {
     }
   }
 
-  /** A producer that uses one idempotent {@code KafkaProducer}. */
+  /** A producer that uses one {@code KafkaProducer}, and what became of its records. */
   private static final class Sender {
     final KafkaProducer<String, String> producer;
-    final List<Future<RecordMetadata>> onTheirWay = new ArrayList<>();
+    final Map<Future<RecordMetadata>, String> onTheirWay = new LinkedHashMap<>();
+    final List<String> acknowledged = new ArrayList<>();
+    final List<List<String>> failed = new ArrayList<>();
 
-    Sender(String bootstrap) {
+    Sender(JsonNode asked) {
       Map<String, Object> options = new HashMap<>(QUICK);
-      options.put("bootstrap.servers", bootstrap);
-      options.put("enable.idempotence", true);
+      options.put("bootstrap.servers", asked.get("bootstrap").asText());
+      options.put("acks", asked.path("acks").asText("all"));
+      options.put("enable.idempotence", asked.path("idempotent").asBoolean(true));
       options.put("linger.ms", 0);
+      if (asked.path("gives_up").asBoolean()) {
+        options.put("retries", 0);
+      }
+      if (asked.hasNonNull("transactional_id")) {
+        options.put("transactional.id", asked.get("transactional_id").asText());
+      }
       producer = new KafkaProducer<>(options, new StringSerializer(), new StringSerializer());
+      if (asked.hasNonNull("transactional_id")) {
+        producer.initTransactions();
+      }
     }
 
-    /** Produces and returns how many records, earlier ones included, were acknowledged in time. */
-    int produce(String topic, List<String> values, long withinMs)
-        throws InterruptedException, ExecutionException {
+    Sender produce(JsonNode asked) throws InterruptedException {
+      return produce(
+          asked.get("topic").asText(),
+          texts(asked.get("values")),
+          Math.round(asked.get("within_s").asDouble() * 1000));
+    }
+
+    /** Produces values, and waits until all records have an outcome, or until the time is over. */
+    Sender produce(String topic, List<String> values, long withinMs) throws InterruptedException {
       for (String value : values) {
-        onTheirWay.add(producer.send(new ProducerRecord<>(topic, value)));
+        onTheirWay.put(producer.send(new ProducerRecord<>(topic, value)), value);
       }
       long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(withinMs);
-      int acknowledged = 0;
       while (!onTheirWay.isEmpty()) {
+        Map.Entry<Future<RecordMetadata>, String> oldest = onTheirWay.entrySet().iterator().next();
         try {
-          onTheirWay.get(0).get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
+          oldest.getKey().get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
+          acknowledged.add(oldest.getValue());
+        } catch (ExecutionException error) {
+          failed.add(List.of(oldest.getValue(), error.getCause().getClass().getSimpleName()));
         } catch (TimeoutException late) {
-          return acknowledged;
+          return this;
         }
-        onTheirWay.remove(0);
-        acknowledged++;
+        onTheirWay.remove(oldest.getKey());
       }
-      return acknowledged;
+      return this;
+    }
+
+    /** Commits the transaction, and repeats a commit that timed out. */
+    void commit() {
+      while (true) {
+        try {
+          producer.commitTransaction();
+          return;
+        } catch (org.apache.kafka.common.errors.TimeoutException late) {
+          // the next call continues this commit
+        }
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -13,10 +14,13 @@ from aiokafka import (
     ConsumerRebalanceListener,
     TopicPartition,
 )
-from worker import Key, Member, Record, serve
+from worker import Key, Member, Producer, Record, name_of, serve
 
 T = TypeVar("T")
 LOOP = asyncio.new_event_loop()
+GIVES_UP_MS = 1500
+"""The time in ms after which a producer that gives up reports an error: aiokafka has no limit on
+the number of retries."""
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -58,6 +62,7 @@ class AiokafkaMember(Member):
             heartbeat_interval_ms=self.asked["heartbeat_ms"],
             session_timeout_ms=self.asked["session_ms"],
             fetch_max_wait_ms=50,
+            isolation_level=self.asked.get("isolation", "read_uncommitted"),
             retry_backoff_ms=10,
         )
         self.consumer.subscribe(topics=[self.asked["topic"]], listener=Listener(self))
@@ -84,40 +89,63 @@ class AiokafkaMember(Member):
         await self.consumer.commit({TopicPartition(*key): at for key, at in offsets.items()})
 
     def send(self, topic: str, value: str) -> None:
-        producer = AiokafkaProducer(self.asked["bootstrap"])
-        assert producer.produce(topic, [value], 10) == 1
+        producer = AiokafkaProducer({"bootstrap": self.asked["bootstrap"]})
+        producer.produce(topic, [value], 10)
+        assert producer.acknowledged == [value]
         producer.close()
 
     def close(self) -> None:
         wait_for(self.consumer.stop())
 
 
-class AiokafkaProducer:
-    """A producer that uses one idempotent `AIOKafkaProducer`."""
+class AiokafkaProducer(Producer):
+    """A producer that uses one `AIOKafkaProducer`."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, asked: dict[str, Any]) -> None:
+        super().__init__(asked)
         self.on_their_way: set[asyncio.Future[Any]] = set()
-        wait_for(self.start(bootstrap))
+        wait_for(self.start())
 
-    async def start(self, bootstrap: str) -> None:
+    async def start(self) -> None:
         self.producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, enable_idempotence=True, retry_backoff_ms=10
+            bootstrap_servers=self.asked["bootstrap"],
+            acks=self.asked["acks"],
+            enable_idempotence=self.asked["idempotent"],
+            transactional_id=self.asked["transactional_id"],
+            request_timeout_ms=GIVES_UP_MS if self.asked["gives_up"] else 40_000,
+            retry_backoff_ms=10,
         )
         await self.producer.start()
 
     def close(self) -> None:
         wait_for(self.producer.stop())
 
-    def produce(self, topic: str, values: list[str], within_s: float) -> int:
-        return wait_for(self.produce_async(topic, values, within_s))
+    def produce(self, topic: str, values: list[str], within_s: float) -> None:
+        wait_for(self.produce_async(topic, values, within_s))
 
-    async def produce_async(self, topic: str, values: list[str], within_s: float) -> int:
+    async def produce_async(self, topic: str, values: list[str], within_s: float) -> None:
         for value in values:
-            self.on_their_way.add(await self.producer.send(topic, value.encode()))
-        if not self.on_their_way:
-            return 0
-        done, self.on_their_way = await asyncio.wait(self.on_their_way, timeout=within_s)
-        return sum(each.exception() is None for each in done)
+            sent = await self.producer.send(topic, value.encode())
+            sent.add_done_callback(functools.partial(self._delivered, value))
+            self.on_their_way.add(sent)
+        if self.on_their_way:
+            _, self.on_their_way = await asyncio.wait(self.on_their_way, timeout=within_s)
+
+    def begin(self) -> None:
+        wait_for(self.producer.begin_transaction())
+
+    def commit(self) -> None:
+        wait_for(self.producer.commit_transaction())
+
+    def abort(self) -> None:
+        wait_for(self.producer.abort_transaction())
+
+    def _delivered(self, value: str, sent: asyncio.Future[Any]) -> None:
+        error = sent.exception()
+        if error is None:
+            self.acknowledged.append(value)
+        else:
+            self.failed.append((value, name_of(error)))
 
 
 if __name__ == "__main__":

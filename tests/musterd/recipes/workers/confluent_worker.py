@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from worker import Key, Member, Record, serve
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Producer as Client
+from worker import Key, Member, Producer, Record, serve
 
 QUICK = {"reconnect.backoff.ms": 10, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50}
+TRANSACTION_S = 30
+"""The time limit of a call about a transaction in seconds."""
 
 
 class ConfluentMember(Member):
@@ -25,6 +29,7 @@ class ConfluentMember(Member):
                 "heartbeat.interval.ms": asked["heartbeat_ms"],
                 "session.timeout.ms": asked["session_ms"],
                 "fetch.wait.max.ms": 50,
+                "isolation.level": asked.get("isolation", "read_committed"),
                 **QUICK,
             }
         )
@@ -56,36 +61,64 @@ class ConfluentMember(Member):
                 raise KafkaException(each.error)
 
     def send(self, topic: str, value: str) -> None:
-        producer = ConfluentProducer(self.asked["bootstrap"])
-        assert producer.produce(topic, [value], 10) == 1
+        producer = ConfluentProducer({"bootstrap": self.asked["bootstrap"]})
+        producer.produce(topic, [value], 10)
+        assert producer.acknowledged == [value]
         producer.close()
 
     def close(self) -> None:
         self.consumer.close()
 
 
-class ConfluentProducer:
-    """A producer that uses one idempotent `Producer`."""
+class ConfluentProducer(Producer):
+    """A producer that uses one `confluent_kafka.Producer`."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, **QUICK}
-        )
-        self.acknowledged = 0
+    def __init__(self, asked: dict[str, Any]) -> None:
+        super().__init__(asked)
+        settings = {
+            "bootstrap.servers": self.asked["bootstrap"],
+            "acks": self.asked["acks"],
+            "enable.idempotence": self.asked["idempotent"],
+            "linger.ms": 0,
+            **QUICK,
+        }
+        if self.asked["transactional_id"]:
+            settings["transactional.id"] = self.asked["transactional_id"]
+        if self.asked["gives_up"]:
+            settings["retries"] = 0
+        self.producer = Client(settings)
+        if self.asked["transactional_id"]:
+            self.producer.init_transactions(TRANSACTION_S)
 
-    def produce(self, topic: str, values: list[str], within_s: float) -> int:
-        before = self.acknowledged
+    def produce(self, topic: str, values: list[str], within_s: float) -> None:
         for value in values:
-            self.producer.produce(topic, value.encode(), on_delivery=self._delivered)
+            delivered = functools.partial(self._delivered, value)
+            self.producer.produce(topic, value.encode(), on_delivery=delivered)
         self.producer.flush(within_s)
-        return self.acknowledged - before
+
+    def begin(self) -> None:
+        self.producer.begin_transaction()
+
+    def commit(self) -> None:
+        while True:
+            try:
+                return self.producer.commit_transaction(TRANSACTION_S)
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+
+    def abort(self) -> None:
+        self.producer.abort_transaction(TRANSACTION_S)
 
     def close(self) -> None:
         self.producer.purge()
         self.producer.close()
 
-    def _delivered(self, error: Any, _: object) -> None:
-        self.acknowledged += error is None
+    def _delivered(self, value: str, error: Any, _: object) -> None:
+        if error is None:
+            self.acknowledged.append(value)
+        else:
+            self.failed.append((value, error.name()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from kafka import (
     TopicPartition,
 )
 from kafka.errors import KafkaError
-from worker import Key, Member, Record, serve
+from worker import Key, Member, Producer, Record, serve
 
 QUICK = {"reconnect_backoff_ms": 10, "retry_backoff_ms": 10}
 
@@ -75,34 +75,36 @@ class KafkaPythonMember(Member):
             self.consumer.commit(as_asked(offsets))
 
     def send(self, topic: str, value: str) -> None:
-        producer = KafkaPythonProducer(self.asked["bootstrap"])
-        assert producer.produce(topic, [value], 10) == 1
+        producer = KafkaPythonProducer({"bootstrap": self.asked["bootstrap"]})
+        producer.produce(topic, [value], 10)
+        assert producer.acknowledged == [value]
         producer.close()
 
     def close(self) -> None:
         self.consumer.close(autocommit=False)
 
 
-class KafkaPythonProducer:
-    """A producer that uses one idempotent `KafkaProducer`."""
+class KafkaPythonProducer(Producer):
+    """A producer that uses one `KafkaProducer`, without transactions."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.producer = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, **QUICK)
-        self.acknowledged = 0
+    def __init__(self, asked: dict[str, Any]) -> None:
+        super().__init__(asked)
+        self.producer = KafkaProducer(
+            bootstrap_servers=self.asked["bootstrap"],
+            acks=self.asked["acks"],
+            enable_idempotence=self.asked["idempotent"],
+            **QUICK,
+        )
 
-    def produce(self, topic: str, values: list[str], within_s: float) -> int:
-        before = self.acknowledged
+    def produce(self, topic: str, values: list[str], within_s: float) -> None:
         for value in values:
-            self.producer.send(topic, value.encode()).add_callback(self._delivered)
+            sent = self.producer.send(topic, value.encode())
+            sent.add_callback(lambda _, value=value: self.acknowledged.append(value))
         with suppress(KafkaError):  # raised if records are unacknowledged after within_s
             self.producer.flush(timeout=within_s)
-        return self.acknowledged - before
 
     def close(self) -> None:
         self.producer.close(timeout=0)
-
-    def _delivered(self, _: object) -> None:
-        self.acknowledged += 1
 
 
 if __name__ == "__main__":

@@ -94,6 +94,45 @@ class Member:
         return {"done": done, "refused": refused}
 
 
+class Producer:
+    """A producer, and what became of its records. A subclass for each library implements the
+    client.
+
+    The keys of ``asked`` are `bootstrap`, and optionally `acks` ("all" or 1), `idempotent`,
+    `transactional_id`, and `gives_up`, with which the producer reports a retriable error instead of
+    sending the record again.
+    """
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.asked = {
+            "acks": "all", "idempotent": True, "transactional_id": None, "gives_up": False, **asked
+        }  # fmt: skip
+        self.acknowledged: list[str] = []
+        """The values of the acknowledged records, in the order of their acknowledgements."""
+        self.failed: list[tuple[str, str]] = []
+        """The value of each failed record, and the library's name of the error."""
+
+    def produce(self, topic: str, values: list[str], within_s: float) -> None:
+        """Produces values, and waits at most ``within_s`` seconds until each record of this call
+        and of earlier calls is acknowledged or has failed."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Commit the transaction; repeat the commit as long as its error is retriable."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Abort the transaction."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
 def name_of(error: Exception) -> str:
     """Returns the library's name of an error: the error code of librdkafka, or the name of the
     class."""
@@ -105,11 +144,11 @@ def name_of(error: Exception) -> str:
 class Worker:
     """The members of this process. Each public method implements a command."""
 
-    def __init__(self, member: type[Member], producer: Any) -> None:
+    def __init__(self, member: type[Member], producer: type[Producer]) -> None:
         self.member = member
         self.producer = producer
         self.members: dict[str, Member] = {}
-        self.producers: dict[str, Any] = {}
+        self.producers: dict[str, Producer] = {}
 
     def open(self, name: str, **asked: Any) -> None:
         self.members[name] = self.member({"name": name, **asked})
@@ -135,23 +174,43 @@ class Worker:
         self.members.pop(name).close()
 
     def produce(self, bootstrap: str, topic: str, values: list[str], within_s: float) -> int:
-        """Produces values with an idempotent producer, and returns the number of acknowledged
-        records.
+        """Produces values with an idempotent producer, and returns the number of records that were
+        acknowledged during this call.
 
         A record that is not acknowledged within ``within_s`` seconds stays in flight. The next call
         also waits for its acknowledgement.
         """
         if bootstrap not in self.producers:
-            self.producers[bootstrap] = self.producer(bootstrap)
-        acknowledged: int = self.producers[bootstrap].produce(topic, values, within_s)
-        return acknowledged
+            self.open_producer(bootstrap, bootstrap=bootstrap)
+        before = len(self.producers[bootstrap].acknowledged)
+        return len(self.send(bootstrap, topic, values, within_s)["acknowledged"]) - before
+
+    def open_producer(self, name: str, **asked: Any) -> None:
+        """Opens a producer with the settings of `Producer`."""
+        self.producers[name] = self.producer(asked)
+
+    def send(self, name: str, topic: str, values: list[str], within_s: float) -> dict[str, Any]:
+        """Produces values; returns all records of the producer that are acknowledged or have
+        failed."""
+        producer = self.producers[name]
+        producer.produce(topic, values, within_s)
+        return {"acknowledged": producer.acknowledged, "failed": producer.failed}
+
+    def begin(self, name: str) -> None:
+        self.producers[name].begin()
+
+    def commit_transaction(self, name: str) -> None:
+        self.producers[name].commit()
+
+    def abort_transaction(self, name: str) -> None:
+        self.producers[name].abort()
 
     def end(self) -> None:
         """Closes all members and producers, because the next test may use the same addresses."""
         for name in list(self.members):
             self.close(name)
-        for bootstrap in list(self.producers):
-            self.producers.pop(bootstrap).close()
+        for name in list(self.producers):
+            self.producers.pop(name).close()
 
 
 def commands() -> Iterator[dict[str, Any]]:
@@ -160,7 +219,7 @@ def commands() -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def serve(member: type[Member], producer: Any) -> None:
+def serve(member: type[Member], producer: type[Producer]) -> None:
     """Executes commands and prints their results until standard input ends."""
     worker = Worker(member, producer)
     for command in commands():
