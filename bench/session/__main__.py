@@ -1,16 +1,28 @@
-"""Measures a session of 100 tests on Muster, and on an Apache Kafka 4.3.1 in its own process.
+"""Measures a session of tests on Muster, and on Apache Kafka in processes of its own.
 
-    .venv/bin/python -m bench.session [--tests 100] [--rounds 5] [--only muster]
+    .venv/bin/python -m bench.session [--cluster] [--tests 100] [--rounds 5] [--only muster]
 
-A session is one pytest process with the tests of tests.py, including the start and the end of its
-broker. On Muster, the tests use the fixture `muster`, which is reset for each test. On Kafka, one
-broker (KRaft, formatted and started once) has a topic and a group for each test. The four kinds
-of tests need no control of time or faults, so they also work with Kafka. Both brokers have
-group.initial.rebalance.delay.ms=0, one partition for offsets and one for transactions. The tool
-needs Java and Kafka's jars, as the interop tests do.
+A session is one pytest process with its tests, including the start and the end of the brokers. The
+tests need no control of time or faults of requests, so they also work with Kafka. The tool needs
+Java and Kafka's jars, as the interop tests do.
 
-The output has the clock time, the CPU time of all processes and the CPU time of the broker, in
-seconds, for each session, and the medians.
+Without `--cluster`, a session has 100 tests of four kinds (tests.py). On Muster, the tests use the
+fixture `muster`, which is reset for each test. On Kafka, one broker of 4.3.1 (KRaft, formatted and
+started once) has a topic and a group for each test. Both brokers have
+group.initial.rebalance.delay.ms=0, one partition for offsets and one for transactions.
+
+With `--cluster`, a session has 50 tests (cluster_tests.py): each produces, consumes, kills the
+leader, produces and consumes. On Muster, the tests use one `MusterCluster`, which is reset for each
+test. On Kafka, three brokers of 3.9.2 and a ZooKeeper have a session timeout of 3 s, and a topic
+and a group for each test; the killed broker is in sync again before the next test.
+
+The output has a line for each session, and the medians. Its columns are:
+
+- wall and CPU: the clock time, and the CPU time of all processes, in seconds;
+- broker or brokers: the CPU time of the broker or of the brokers with their ZooKeeper, in seconds;
+- start: the seconds until all brokers of the cluster accept connections;
+- MB: the resident memory of these processes after the last test, in MiB;
+- reset ms: the median time of `reset()` in milliseconds.
 """
 
 from __future__ import annotations
@@ -27,31 +39,43 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.session import figures
+
 ROOT = Path(__file__).parents[2]
 KINDS = ("muster", "kafka")
 
 
-class Session(NamedTuple):
-    """The measurements of one session, in seconds."""
+class Load(NamedTuple):
+    """The tests of a session."""
 
-    wall_s: float
-    cpu_s: float
-    """The CPU time of pytest with the Kafka clients, plus the CPU time of the broker."""
-    broker_cpu_s: float
-    """The CPU time of the broker until the end of the last test."""
+    tests_file: str
+    fixtures_file: str
+    """The file with the fixtures for one kind of brokers."""
+    tests: int
+    """The default number of tests."""
+    columns: tuple[str, ...]
 
 
-def session(kind: str, tests: int) -> Session:
-    """Runs ``tests`` tests once, in a temporary folder."""
+ONE_BROKER = Load("tests.py", "on_{kind}.py", 100, ("wall", "CPU", "broker"))
+CLUSTER = Load(
+    "cluster_tests.py",
+    "on_{kind}_cluster.py",
+    50,
+    ("wall", "CPU", "brokers", "start", "MB", "reset ms"),
+)
+
+
+def session(load: Load, kind: str, tests: int) -> dict[str, float]:
+    """Run the tests once, in a temporary folder; return the figures by column."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         here = Path(__file__).parent
-        shutil.copy(here / f"on_{kind}.py", folder / "conftest.py")
-        shutil.copy(here / "tests.py", folder / "test_session.py")
+        shutil.copy(here / load.fixtures_file.format(kind=kind), folder / "conftest.py")
+        shutil.copy(here / load.tests_file, folder / "test_session.py")
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "SPENT": str(folder / "spent"),
+            figures.FILE: str(folder / "figures"),
             "TESTS": str(tests),
         }
         options = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--durations=10"]
@@ -71,34 +95,40 @@ def session(kind: str, tests: int) -> Session:
             text = said.read()
         if process.returncode or f"{tests} passed" not in text:
             raise SystemExit(f"the session on {kind} failed:\n{text[-6000:]}")
-        spent = json.loads((folder / "spent").read_text())
-        return Session(wall_s, usage.ru_utime + usage.ru_stime, spent)
+        found: dict[str, float] = json.loads((folder / "figures").read_text())
+        return {"wall": wall_s, "CPU": usage.ru_utime + usage.ru_stime, **found}
 
 
 def main() -> None:
     """Runs the sessions on Muster and Kafka alternately, and prints their times."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--cluster", action="store_true", help="measure clusters of three brokers")
     parser.add_argument(
-        "--tests", type=int, default=100, help="the number of tests, a multiple of 4"
+        "--tests", type=int, help="the number of tests; without --cluster a multiple of 4"
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=KINDS)
     asked = parser.parse_args()
+    load = CLUSTER if asked.cluster else ONE_BROKER
     kinds = [asked.only] if asked.only else list(KINDS)
-    seen: dict[str, list[Session]] = {kind: [] for kind in kinds}
-    print(f"{'':8} {'wall':>8} {'CPU':>8} {'broker':>8}   load before")
+    seen: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
+    print(f"{'':8}", *(f"{column:>8}" for column in load.columns), "  load before")
     for turn in range(asked.rounds):
         for kind in kinds if turn % 2 == 0 else reversed(kinds):
-            load = os.getloadavg()[0]
-            seen[kind].append(session(kind, asked.tests))
-            print(_line(kind, seen[kind][-1]), f"{load:8.1f}", flush=True)
+            load_before = os.getloadavg()[0]
+            seen[kind].append(session(load, kind, asked.tests or load.tests))
+            print(_line(load, kind, seen[kind][-1]), f"{load_before:8.1f}", flush=True)
     print("medians")
     for kind, sessions in seen.items():
-        print(_line(kind, [statistics.median(each) for each in zip(*sessions, strict=True)]))
+        medians = {
+            column: statistics.median(each[column] for each in sessions) for column in sessions[0]
+        }
+        print(_line(load, kind, medians))
 
 
-def _line(kind: str, values: list[float] | Session) -> str:
-    return " ".join([f"{kind:8}", *(f"{value:8.2f}" for value in values)])
+def _line(load: Load, kind: str, found: dict[str, float]) -> str:
+    cells = [f"{found[each]:8.2f}" if each in found else " " * 8 for each in load.columns]
+    return " ".join([f"{kind:8}", *cells])
 
 
 if __name__ == "__main__":

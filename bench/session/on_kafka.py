@@ -3,14 +3,12 @@ test."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.session import figures
 from bench.throughput import cpu_s
 from tests.brokers import Broker, KafkaBroker
 
@@ -38,7 +36,7 @@ class Served:
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     broker = KafkaBroker(tmp_path_factory.mktemp("kafka") / "data", LIKE_MUSTERS).start()
     yield broker
-    Path(os.environ["SPENT"]).write_text(json.dumps(cpu_s(broker.pid)))
+    figures.write({"broker": cpu_s(broker.pid)})
     broker.stop()
 
 

@@ -3,13 +3,11 @@ each test."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from bench.session import figures
 from bench.throughput import cpu_s
 from musterd.testing import Muster
 
@@ -26,4 +24,4 @@ class Served:
 @pytest.fixture
 def broker(muster: Muster) -> Iterator[Served]:
     yield Served(muster)
-    Path(os.environ["SPENT"]).write_text(json.dumps(cpu_s(muster.pid)))
+    figures.write({"broker": cpu_s(muster.pid)})

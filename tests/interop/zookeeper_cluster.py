@@ -135,6 +135,11 @@ class ZooKeeperCluster:
     def resume(self, broker: int) -> None:
         self.processes[broker].send_signal(signal.SIGCONT)
 
+    def server_pids(self) -> list[int]:
+        """Returns the process ids of the running brokers and of ZooKeeper."""
+        assert self._zookeeper_process is not None
+        return [each.pid for each in [*self.processes.values(), self._zookeeper_process]]
+
     @contextmanager
     def without_zookeeper(self) -> Iterator[None]:
         """Suspends ZooKeeper during the block. It then accepts connections but does not respond."""

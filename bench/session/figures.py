@@ -1,0 +1,16 @@
+"""Passes the figures of a session from its fixtures to bench/session/__main__.py."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+FILE = "SESSION_FIGURES"
+"""The environment variable with the path of the file of figures."""
+
+
+def write(figures: Mapping[str, float]) -> None:
+    """Writes the figures of this session by the title of their column."""
+    Path(os.environ[FILE]).write_text(json.dumps(figures))

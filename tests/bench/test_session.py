@@ -1,0 +1,16 @@
+"""The sessions of `bench.session` on Muster."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.session.__main__ import CLUSTER, ONE_BROKER, Load, session
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("load", "tests"), [(ONE_BROKER, 4), (CLUSTER, 1)], ids=["one", "three"])
+def test_session_reports_each_column_of_muster(load: Load, tests: int) -> None:
+    found = session(load, "muster", tests)
+
+    assert tuple(found) == load.columns
+    assert min(found.values()) > 0
