@@ -31,6 +31,8 @@ def cluster_defaults(brokers: int) -> Mapping[str, Value]:
         "transaction.state.log.min.isr": least,
         "zookeeper.session.timeout.ms": 6000,
         "replica.fetch.backoff.ms": 20,
+        # A follower fetches from a new leader when its present fetch from that broker has ended.
+        "replica.fetch.wait.max.ms": 100,
         "controlled.shutdown.retry.backoff.ms": 50,
         "auto.leader.rebalance.enable": False,  # only the test moves leaders
     }

@@ -4,6 +4,7 @@ paused, isolated and restarted."""
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -69,6 +70,25 @@ def test_new_leader_has_the_acknowledged_records_of_a_killed_leader(cluster: Mus
     cluster.wait_for_partition("orders").in_sync()
     assert cluster.wait_for_partition("orders").leader() == second
     assert [each.value for each in cluster.records("orders")] == [b"one", b"two"]
+
+
+def test_kill_does_not_wait_for_the_parked_fetch_of_a_follower(cluster: MusterCluster) -> None:
+    def kill_s() -> float:
+        cluster.reset()
+        cluster.create_topic("orders")
+        cluster.create_topic("payments", partitions=3)
+        produce(cluster, "orders", "one")
+        leader, following, _ = cluster.partition("orders").replicas
+        with cluster.isolate(leader, from_=["clients"]):
+            pass  # the first fault of a test creates the internal topics
+        assert {each.leader for each in cluster.partitions("payments")} == set(cluster.brokers)
+        began = time.monotonic()
+        cluster.kill(leader)
+        seconds = time.monotonic() - began
+        assert cluster.leader("orders") == following
+        return seconds
+
+    assert min(kill_s() for _ in range(3)) < 0.3
 
 
 def test_killed_leader_is_replaced_after_its_session_timeout(cluster: MusterCluster) -> None:
