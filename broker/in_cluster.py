@@ -22,7 +22,7 @@ from broker.cluster.topics.missed_topic_deletions import expect_topics
 from broker.cluster.zookeeper.zookeeper import Connect
 from broker.cluster_connections import reaching_brokers
 from broker.cluster_stores import ClusterStores, open_stores
-from broker.config.config_table import GROUP_VERSION, SHARE_VERSION
+from broker.config.config_table import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from broker.config.listeners import Endpoint
 from broker.cores.duties import Superseded
 from broker.cores.hosted_shard import HostedShard, Phase
@@ -93,7 +93,9 @@ class InCluster(BrokerMode):
         features = member.settings.features
         if features:
             self.served = served_with(
-                consumer_groups=GROUP_VERSION in features, share_groups=SHARE_VERSION in features
+                consumer_groups=GROUP_VERSION in features,
+                share_groups=SHARE_VERSION in features,
+                streams_groups=STREAMS_VERSION in features,
             )
         elif member.settings.spoken.has_magic_2:
             self.served = SERVED_IN_CLUSTER

@@ -31,6 +31,7 @@ from protocol.headers import response_header
 from protocol.messages.api_versions import API
 from protocol.messages.consumer_group_heartbeat import API as CONSUMER_GROUP_HEARTBEAT
 from protocol.messages.share_group_heartbeat import API as SHARE_GROUP_HEARTBEAT
+from protocol.messages.streams_group_heartbeat import API as STREAMS_GROUP_HEARTBEAT
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
@@ -48,6 +49,7 @@ _STANDALONE: tuple[tuple[str, int], ...] = (
 _CLUSTER = (
     (CONSUMER_GROUP_HEARTBEAT.key, _STANDALONE[0]),
     (SHARE_GROUP_HEARTBEAT.key, _STANDALONE[1]),
+    (STREAMS_GROUP_HEARTBEAT.key, _STANDALONE[2]),
 )
 """The features of a broker in a cluster. Each entry has an API key and a feature: the broker
 supports the feature if it serves this API. The list has no transaction.version, because producers

@@ -656,8 +656,8 @@ _KAFKA: Final = (
         "The enabled group protocols: classic for classic groups, consumer for consumer groups"
         " (KIP-848), which a cluster serves from group.version 1 on, share for share groups"
         " (KIP-932), which a cluster serves from share.version 1 on, and streams for streams groups"
-        " (KIP-1071), which only a standalone broker serves. The classic protocol can't be"
-        " disabled.",
+        " (KIP-1071), which a cluster serves from streams.version 1 on. The classic protocol can't"
+        " be disabled.",
     ),
     S(
         "group.coordinator.threads",

@@ -139,7 +139,7 @@ def serves_share_groups(config: Settings) -> bool:
 
 
 def serves_streams_groups(config: Settings) -> bool:
-    """Returns True if a standalone broker serves streams groups (KIP-1071)."""
+    """True if the broker serves streams groups of KIP-1071."""
     return STREAMS in _parts(config[_PROTOCOLS])
 
 

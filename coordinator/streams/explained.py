@@ -36,7 +36,8 @@ class SubtopologyLook(NamedTuple):
 
     subtopology_id: str
     tasks: int | None
-    """The number of tasks; None if it is unknown because a topic is missing."""
+    """The number of tasks; None if it is unknown, because a topic is missing or the broker has not
+    received all topics yet."""
     source_topics: tuple[str, ...]
     repartition_topics: tuple[str, ...]
     changelog_topics: tuple[str, ...]
@@ -82,7 +83,8 @@ class MemberTasks(NamedTuple):
 def look(group: StreamsGroup, image: TopicsImage) -> StreamsLook:
     topology, configured = group.topology, group.configured
     if topology is not None and (configured is None or group.refresh_wanted):
-        configured = configure(topology, image)  # the next heartbeat does the same
+        # The next heartbeat does the same; it is refused while the image is not complete.
+        configured = configure(topology, image) if image.is_complete else None
     due_ms = group.initial_delay.due_ms
     tasks = {} if configured is None else configured.tasks
     subtopologies = () if topology is None else topology.subtopologies

@@ -12,7 +12,7 @@ import pytest
 from tests import java, waiting
 from tests.brokers import Broker
 from tests.interop.test_streams import SETTINGS, run_smoke_test
-from tests.interop.word_count import WordCount
+from tests.interop.word_count import WordCount, WordCountOnBroker
 
 pytestmark = pytest.mark.interop
 GROUPS = {
@@ -28,8 +28,10 @@ TOOL = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 
 
 @pytest.fixture
-def word_count(brokers: Callable[..., Broker], name: str, tmp_path: Path) -> Iterator[WordCount]:
-    application = WordCount(brokers(GROUPS), name, tmp_path)
+def word_count(
+    brokers: Callable[..., Broker], name: str, tmp_path: Path
+) -> Iterator[WordCountOnBroker]:
+    application = WordCountOnBroker(brokers(GROUPS), name, tmp_path)
     try:
         yield application
     finally:
@@ -38,9 +40,7 @@ def word_count(brokers: Callable[..., Broker], name: str, tmp_path: Path) -> Ite
 
 @pytest.mark.smoke
 @pytest.mark.proves("streams 4")
-def test_streams_application_counts_words_and_its_instances_leave_the_group(
-    word_count: WordCount,
-) -> None:
+def test_streams_application_counts_words_and_leaves(word_count: WordCountOnBroker) -> None:
     word_count.running("first")
     word_count.send(30)
     word_count.until_counted()
@@ -55,8 +55,8 @@ def test_streams_application_counts_words_and_its_instances_leave_the_group(
 
 @pytest.mark.timeout(600)
 @pytest.mark.proves("streams 5")
-def test_word_counts_are_exact_when_instances_and_the_broker_are_killed(
-    word_count: WordCount,
+def test_counts_are_exact_when_instances_and_the_broker_are_killed(
+    word_count: WordCountOnBroker,
 ) -> None:
     word_count.running("first", "second", "third")
     word_count.send(300)
@@ -76,7 +76,9 @@ def test_word_counts_are_exact_when_instances_and_the_broker_are_killed(
 
 
 @pytest.mark.timeout(300)
-def test_standby_task_takes_over_when_its_active_instance_is_killed(word_count: WordCount) -> None:
+def test_standby_task_takes_over_when_its_active_instance_is_killed(
+    word_count: WordCountOnBroker,
+) -> None:
     configure(word_count, "streams.num.standby.replicas", "1")
     word_count.running("first", "second")
     word_count.send(90)
@@ -100,8 +102,8 @@ def test_standby_task_takes_over_when_its_active_instance_is_killed(word_count: 
 
 @pytest.mark.timeout(300)
 @pytest.mark.proves("streams 9")
-def test_all_instances_end_when_one_instance_requests_the_application_shutdown(
-    word_count: WordCount,
+def test_all_instances_end_when_one_requests_the_shutdown_of_the_application(
+    word_count: WordCountOnBroker,
 ) -> None:
     word_count.running("first", "second")
     word_count.say("shutdown")
@@ -111,7 +113,9 @@ def test_all_instances_end_when_one_instance_requests_the_application_shutdown(
 
 @pytest.mark.timeout(300)
 @pytest.mark.proves("streams 8")
-def test_kafka_streams_groups_lists_describes_resets_and_deletes(word_count: WordCount) -> None:
+def test_kafka_streams_groups_lists_describes_resets_and_deletes(
+    word_count: WordCountOnBroker,
+) -> None:
     word_count.running("first")
     word_count.send(30)
     word_count.until_counted()
@@ -142,13 +146,13 @@ def test_kafka_streams_groups_lists_describes_resets_and_deletes(word_count: Wor
 
 
 def tool(word_count: WordCount, *arguments: str) -> str:
-    done = java.run(
-        java.KAFKA_NEW, TOOL, "--bootstrap-server", word_count.broker.bootstrap, *arguments
-    )
+    """Returns the output of ``kafka-streams-groups``."""
+    done = java.run(java.KAFKA_NEW, TOOL, "--bootstrap-server", word_count.bootstrap, *arguments)
     return done.stdout + done.stderr
 
 
-def configure(word_count: WordCount, setting: str, value: str) -> None:
+def configure(word_count: WordCountOnBroker, setting: str, value: str) -> None:
+    """Sets a configuration of the group."""
     config = {"name": setting, "config_operation": 0, "value": value}
     resource = {"resource_type": 32, "resource_name": word_count.name, "configs": [config]}
     done = word_count.cluster.call(

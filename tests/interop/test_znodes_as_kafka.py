@@ -37,6 +37,7 @@ def test_zookeeper_nodes_equal_those_of_kafka_3_9_2(tmp_path: Path) -> None:
         assert registration["features"] == {
             "group.version": {"min_version": 1, "max_version": 1},
             "share.version": {"min_version": 1, "max_version": 1},
+            "streams.version": {"min_version": 1, "max_version": 1},
         }
         registration["features"] = {}
     assert found == recorded("3.9.2")

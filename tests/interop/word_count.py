@@ -20,14 +20,12 @@ WORDS = ("apple", "banana", "cherry", "date", "elder", "fig", "grape")
 
 
 class WordCount:
-    """The application: its topics, its instances, and the expected counts of words."""
+    """The application: its topics, its instances, and the words that it must have counted. The test
+    creates the topics ``lines`` and ``counts``."""
 
-    def __init__(self, broker: Broker, name: str, folder: Path) -> None:
-        self.broker, self.name, self.folder = broker, name, folder
+    def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
+        self.bootstrap, self.name, self.folder = bootstrap, name, folder
         self.lines, self.counts = f"{name}-lines", f"{name}-counts"
-        self.cluster = Cluster(broker.bootstrap)
-        for topic in (self.lines, self.counts):
-            self.cluster.create_topic(topic, PARTITIONS)
         self.instances: dict[str, Program] = {}
         self.expected: Counter[str] = Counter()
         self._sent = 0
@@ -36,7 +34,7 @@ class WordCount:
         file = self.folder / f"{state}.properties"
         properties = {
             "application.id": self.name,
-            "bootstrap.servers": self.broker.bootstrap,
+            "bootstrap.servers": self.bootstrap,
             "group.protocol": "streams",
             "state.dir": str(self.folder / state),
             "processing.guarantee": "exactly_once_v2",
@@ -57,7 +55,8 @@ class WordCount:
             self.instances[state].until_says("STATE RUNNING")
 
     def send(self, lines: int) -> None:
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "acks": "all"})
+        """Produces lines of three words each."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
         for _ in range(lines):
             words = [WORDS[(self._sent * 3 + each) % len(WORDS)] for each in range(3)]
             self.expected.update(words)
@@ -68,14 +67,14 @@ class WordCount:
         assert producer.flush(60) == 0
 
     def say(self, line: str) -> None:
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap})
+        producer = Producer({"bootstrap.servers": self.bootstrap})
         producer.produce(self.lines, line.encode(), partition=0)
         assert producer.flush(60) == 0
 
     def until_counted(self, within_s: float = 180.0) -> None:
         reader = Consumer(
             {
-                "bootstrap.servers": self.broker.bootstrap,
+                "bootstrap.servers": self.bootstrap,
                 "group.id": f"{self.name}-reader",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -97,6 +96,22 @@ class WordCount:
         finally:
             reader.close()
 
+    def kill(self) -> None:
+        """Kills all instances."""
+        for instance in self.instances.values():
+            instance.kill()
+
+
+class WordCountOnBroker(WordCount):
+    """The application on one broker."""
+
+    def __init__(self, broker: Broker, name: str, folder: Path) -> None:
+        super().__init__(broker.bootstrap, name, folder)
+        self.broker = broker
+        self.cluster = Cluster(broker.bootstrap)
+        for topic in (self.lines, self.counts):
+            self.cluster.create_topic(topic, PARTITIONS)
+
     def described(self) -> dict[str, object]:
         asked = {"group_ids": [self.name], "include_authorized_operations": False}
         [group] = self.cluster.call("StreamsGroupDescribe", 0, **asked)["groups"]
@@ -109,7 +124,3 @@ class WordCount:
             for (topic, partition), offset in offsets.items()
             if topic == self.lines and offset >= 0
         }
-
-    def kill(self) -> None:
-        for instance in self.instances.values():
-            instance.kill()

@@ -153,8 +153,7 @@ class Services:
     share_offsets: ShareOffsets | None = None
     """Reads and changes the start offsets of share groups; None without share groups."""
     internal_topics: InternalTopics | None = None
-    """Creates the internal topics of streams groups; None in a cluster, which does not serve
-    streams groups."""
+    """Creates the internal topics of streams groups; None without streams groups."""
     authorizer: Authorizer = ALLOWS_ALL
     """Decides what a principal may do; handlers call it through
     `broker/apis/shared/authorization.py`.

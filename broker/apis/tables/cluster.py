@@ -13,13 +13,14 @@ from broker.apis.delete_share_group_state import SERVED as DELETE_SHARE_GROUP_ST
 from broker.apis.in_cluster.alter_partition_reassignments import (
     SERVED as ALTER_PARTITION_REASSIGNMENTS,
 )
-from broker.apis.in_cluster.consumer_groups import DESCRIBE, HEARTBEAT, JOIN
+from broker.apis.in_cluster.consumer_groups import CONSUMER_ROWS
 from broker.apis.in_cluster.elect_leaders import SERVED as ELECT_LEADERS
 from broker.apis.in_cluster.list_partition_reassignments import (
     SERVED as LIST_PARTITION_REASSIGNMENTS,
 )
 from broker.apis.in_cluster.offset_fetch import SERVED as OFFSET_FETCH
-from broker.apis.in_cluster.share_groups import GUARDED_ROWS
+from broker.apis.in_cluster.share_groups import SHARE_ROWS
+from broker.apis.in_cluster.streams_groups import STREAMS_ROWS
 from broker.apis.in_cluster.update_features import SERVED as UPDATE_FEATURES
 from broker.apis.initialize_share_group_state import SERVED as INITIALIZE_SHARE_GROUP_STATE
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
@@ -62,16 +63,18 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""The served APIs by API key, for a broker in a cluster that serves only classic groups. Clients
-and other brokers send requests of these APIs."""
-CONSUMER_ROWS = (DESCRIBE, HEARTBEAT, JOIN)
+"""Rows by API key, for a broker in a cluster that serves only classic groups; other brokers send
+requests too."""
 
 
-def served_with(*, consumer_groups: bool, share_groups: bool) -> dict[int, ServedApi]:
-    """Returns the served APIs by API key, for a broker in a cluster. The arguments say which types
-    of groups the broker serves in addition to classic groups."""
+def served_with(
+    *, consumer_groups: bool, share_groups: bool, streams_groups: bool
+) -> dict[int, ServedApi]:
+    """Returns the served APIs by API key of a broker in a cluster that serves these types of groups
+    in addition to classic groups."""
     return by_key(
         *SERVED_IN_CLUSTER.values(),
         *(CONSUMER_ROWS if consumer_groups else ()),
-        *(GUARDED_ROWS if share_groups else ()),
+        *(SHARE_ROWS if share_groups else ()),
+        *(STREAMS_ROWS if streams_groups else ()),
     )

@@ -22,8 +22,17 @@ from broker.config.config_table import (
     GROUP_VERSION_MAX,
     SHARE_VERSION,
     SHARE_VERSION_MAX,
+    STREAMS_VERSION,
+    STREAMS_VERSION_MAX,
 )
-from broker.config.group_rules import CONSUMER, SHARE, serves_consumer_groups, serves_share_groups
+from broker.config.group_rules import (
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    serves_consumer_groups,
+    serves_share_groups,
+    serves_streams_groups,
+)
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.feature_updates import SupportedLevels
@@ -37,6 +46,7 @@ logger = structlog.get_logger(__name__)
 _PROTOCOLS = {
     GROUP_VERSION: (CONSUMER, GROUP_VERSION_MAX),
     SHARE_VERSION: (SHARE, SHARE_VERSION_MAX),
+    STREAMS_VERSION: (STREAMS, STREAMS_VERSION_MAX),
 }
 """By feature: the group protocol that needs it, and the highest level that this version of Muster
 supports."""
@@ -46,14 +56,16 @@ def supported_features(config: Config, spoken: InterBroker) -> SupportedLevels:
     """Returns the feature levels that this broker supports, as lowest and highest level.
 
     The lowest level is 1, because Kafka 2.7 to 3.2 can't read a registration with level 0. Consumer
-    groups and share groups need topic ids, and therefore inter.broker.protocol.version 2.8 or
-    later.
+    groups, share groups and streams groups need topic ids, hence an inter.broker.protocol.version
+    of 2.8 or later.
     """
     supported: dict[str, tuple[int, int]] = {}
     if spoken.has_topic_ids and serves_consumer_groups(config):
         supported[GROUP_VERSION] = 1, GROUP_VERSION_MAX
     if spoken.has_topic_ids and serves_share_groups(config):
         supported[SHARE_VERSION] = 1, SHARE_VERSION_MAX
+    if spoken.has_topic_ids and serves_streams_groups(config):
+        supported[STREAMS_VERSION] = 1, STREAMS_VERSION_MAX
     return supported
 
 

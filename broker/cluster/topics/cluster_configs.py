@@ -28,7 +28,7 @@ from broker.cluster.zookeeper.zookeeper import (
     in_time,
 )
 from broker.config.config import Config
-from broker.config.config_table import GROUP_VERSION, SHARE_VERSION
+from broker.config.config_table import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from broker.config.protection import without_secrets
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
@@ -41,6 +41,8 @@ from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
 
+_FEATURES_OF_GROUPS = {GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION}
+"""The features of the group types that can have settings."""
 UNCLEAN = "unclean.leader.election.enable"
 EVERY_TOPIC = ""
 
@@ -219,10 +221,11 @@ class ClusterConfigs:
         self._take_topic(name, topic.configs)
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
-        if not self._registry.features.levels.keys() & {GROUP_VERSION, SHARE_VERSION}:
+        """Implements `SettingsStore.stored_group`."""
+        if not self._registry.features.levels.keys() & _FEATURES_OF_GROUPS:
             raise CannotChange(
-                f"the group {group_id} can't have settings while the features {GROUP_VERSION} and"
-                f" {SHARE_VERSION} of this cluster are at level 0"
+                f"the group {group_id} can't have settings while the features {GROUP_VERSION},"
+                f" {SHARE_VERSION} and {STREAMS_VERSION} of this cluster are at level 0"
             )
         return await self._sure(self.nodes.group(group_id))
 

@@ -3,18 +3,14 @@ settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.broker import Broker
-from broker.cluster.replicas.replicas import ReplicaManager
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.startup_parts import CannotJoin
-from controller.requests import UpdateMetadataRequest
 from offsets.partitioner import partition_for
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -28,6 +24,7 @@ from protocol.errors import (
 )
 from protocol.znodes import cluster as cluster_nodes
 from tests.broker.cluster.members import GROUP, Members, members
+from tests.broker.cluster.withheld_topic import restart_without
 from tests.broker.serving import asked, eventually
 from tests.wire import Wire
 
@@ -117,27 +114,11 @@ async def test_consumer_group_survives_the_failure_of_its_coordinator(tmp_path: 
 async def test_consumer_group_keeps_partitions_if_topic_metadata_arrives_after_the_group_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After all brokers restart, LeaderAndIsr makes a broker the coordinator before UpdateMetadata
-    contains the topic of the group."""
-    late: list[Callable[[], int]] = []
-    update_metadata = ReplicaManager.update_metadata
-
-    def delayed(replicas: ReplicaManager, request: UpdateMetadataRequest) -> int:
-        if any(each.name == "orders" for each in request.topics):
-            late.append(partial(update_metadata, replicas, request))
-        kept = [each for each in request.topics if each.name != "orders"]
-        return update_metadata(replicas, request._replace(topics=kept))
-
     async with members(tmp_path, SETTINGS) as cluster:
         await cluster.create("orders", 3)
         assert (await set_level(cluster, 1))["error_code"] == NONE
         epoch = (await heartbeat(cluster))["member_epoch"]
-        for node_id in (1, 2, 3):
-            await cluster.stop(node_id)
-        monkeypatch.setattr(ReplicaManager, "update_metadata", delayed)
-        for node_id in (1, 2, 3):
-            await cluster.start(node_id)
-        await cluster.settled()
+        withheld = await restart_without(cluster, "orders", monkeypatch)
         coordinator = await cluster.coordinator("g", GROUP)
         await eventually("the group is loaded", lambda: coordinator.groups.view_of("g") is not None)
         request = joining(member_epoch=epoch)
@@ -156,10 +137,7 @@ async def test_consumer_group_keeps_partitions_if_topic_metadata_arrives_after_t
         }
         joined = await asked(coordinator, lambda wire: wire.call("JoinGroup", 5, classic))
         assert joined["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
-        await eventually("the topic was sent", lambda: len(late) >= len(cluster.brokers))
-        monkeypatch.undo()
-        for update in late:
-            update()
+        await withheld.release()
         same = await heartbeat(cluster, member_epoch=epoch, topic_partitions=None)
         assert (same["error_code"], same["member_epoch"]) == (NONE, epoch)
         assert same["assignment"] is None
@@ -182,7 +160,7 @@ async def test_consumer_groups_are_disabled_until_group_version_is_raised(tmp_pa
         ]
         supported = [
             {"name": name, "min_version": 0, "max_version": 1}
-            for name in ("group.version", "share.version")
+            for name in ("group.version", "share.version", "streams.version")
         ]
         assert versions["supported_features"] == supported
         assert owned(await heartbeat(cluster)) == [0]
@@ -193,7 +171,7 @@ async def test_consumer_groups_are_disabled_until_group_version_is_raised(tmp_pa
     [
         (2, UPGRADE, "group.version", "Broker 1 only supports versions 0-1"),
         (-1, UPGRADE, "group.version", "A feature version cannot be less than 0."),
-        (1, UPGRADE, "streams.version", "Broker 1 does not support this feature."),
+        (1, UPGRADE, "transaction.version", "Broker 1 does not support this feature."),
         (0, UPGRADE, "nope", "Feature nope not found."),
         (1, SAFE_DOWNGRADE, "group.version", "Can't downgrade to a newer version."),
         (1, 4, "group.version", "The controller does not support the given upgrade type."),
@@ -230,7 +208,7 @@ async def test_broker_that_does_not_support_a_feature_level_can_not_join(tmp_pat
         cluster.settings = {"group.coordinator.rebalance.protocols": "classic"}
         with pytest.raises(CannotJoin, match=r"the feature group\.version at level 1"):
             await cluster.start(4)
-        data = cluster_nodes.encode_feature(2, True, {"group.version": 1, "streams.version": 1})
+        data = cluster_nodes.encode_feature(2, True, {"group.version": 1, "streams.version": 2})
         cluster.ensemble.nodes["/feature"].data = data
         cluster.settings = {}
         with pytest.raises(CannotJoin, match=r"streams\.version .* use a version of Muster"):

@@ -3,17 +3,13 @@ leaders and coordinators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.cluster.replicas.replicas import ReplicaManager
 from broker.topics.registry import SHARE_STATE_TOPIC
 from broker.topics.startup_parts import CannotJoin
-from controller.requests import UpdateMetadataRequest
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     NONE,
@@ -34,6 +30,7 @@ from tests.broker.cluster.share_members import (
     set_level,
     share_coordinator,
 )
+from tests.broker.cluster.withheld_topic import restart_without
 from tests.broker.serving import asked, eventually
 from tests.broker.share_calls import ACCEPT, ShareMember, entry_of
 from tests.wire import Wire
@@ -172,17 +169,6 @@ async def test_share_partition_states_of_a_deleted_topic_are_deleted(tmp_path: P
 async def test_share_partition_states_are_kept_if_topic_metadata_arrives_after_the_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After all brokers restart, LeaderAndIsr makes brokers the coordinators before UpdateMetadata
-    contains the topic of the group."""
-    late: list[Callable[[], int]] = []
-    update_metadata = ReplicaManager.update_metadata
-
-    def delayed(replicas: ReplicaManager, request: UpdateMetadataRequest) -> int:
-        if any(each.name == TOPIC for each in request.topics):
-            late.append(partial(update_metadata, replicas, request))
-        kept = [each for each in request.topics if each.name != TOPIC]
-        return update_metadata(replicas, request._replace(topics=kept))
-
     async with members(tmp_path, SETTINGS) as cluster:
         assert (await set_level(cluster, 1))["error_code"] == NONE
         await cluster.create(TOPIC, 1)
@@ -190,12 +176,7 @@ async def test_share_partition_states_are_kept_if_topic_metadata_arrives_after_t
         epoch = await joined(cluster, 1)
         await produced(cluster, b"0", b"1")
         assert await consumed(cluster, (0, 0, [ACCEPT])) == ([(0, 1, 1)], NONE)
-        for node_id in (1, 2, 3):
-            await cluster.stop(node_id)
-        monkeypatch.setattr(ReplicaManager, "update_metadata", delayed)
-        for node_id in (1, 2, 3):
-            await cluster.start(node_id)
-        await cluster.settled()
+        withheld = await restart_without(cluster, TOPIC, monkeypatch)
         coordinator = await cluster.coordinator("g", GROUP)
         await eventually("the group is loaded", lambda: coordinator.groups.view_of("g") is not None)
         await eventually("the state is loaded", lambda: known_states(cluster) == 1)
@@ -205,10 +186,7 @@ async def test_share_partition_states_are_kept_if_topic_metadata_arrives_after_t
         early = await asked(coordinator, lambda wire: wire.call("ShareGroupHeartbeat", 1, value))
         assert early["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
         assert known_states(cluster) == 1
-        await eventually("the topic was sent", lambda: len(late) >= len(cluster.brokers))
-        monkeypatch.undo()
-        for update in late:
-            update()
+        await withheld.release()
         await joined(cluster, 1)  # a group without the topic would initialize the state again
         assert await consumed(cluster, (1, 1, [ACCEPT])) == ([(1, 1, 2)], NONE)
 
