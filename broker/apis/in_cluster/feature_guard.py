@@ -1,7 +1,8 @@
 """The refusal of APIs while a group type can't be served: while its feature is at level 0
 (KIP-584), and until the controller has sent all topics.
 
-At level 0 the APIs return UNSUPPORTED_VERSION, as in Kafka. A group coordinator that has not
+At level 0 the APIs return UNSUPPORTED_VERSION, as in Kafka. Java clients do not show the message of
+this error, so the broker logs it once an hour for each client. A group coordinator that has not
 received all topics returns COORDINATOR_LOAD_IN_PROGRESS: otherwise a group would lose these topics,
 as if they were deleted.
 """
@@ -41,6 +42,7 @@ def guarded(
 
     def handle(services: Services, request: Request) -> Steps | None:
         if feature not in services.registry.features.levels:
+            services.unsupported.asked(request.connection, alone.api.name, off)
             return refuse(request, UNSUPPORTED_VERSION, off)
         if is_coordinator and lacks_topics(services):
             return refuse(request, COORDINATOR_LOAD_IN_PROGRESS, NO_METADATA)

@@ -158,6 +158,9 @@ async def test_streams_groups_are_off_until_streams_version_is_raised(tmp_path: 
                 "Raise it with kafka-features.sh upgrade --feature streams.version=1, or use"
                 " group.protocol=classic."
             )
+        coordinator = await cluster.coordinator("g", GROUP)
+        wanted = {each.api: each.advice for each in coordinator.server.unsupported.wanted()}
+        assert "--feature streams.version=1" in wanted["StreamsGroupHeartbeat"]
         refused = await asked(at, lambda wire: wire.call("IncrementalAlterConfigs", 1, change))
         assert "streams.version of this cluster are at" in refused["responses"][0]["error_message"]
         cluster.settings = {**SETTINGS, "group.coordinator.rebalance.protocols": "classic,consumer"}
