@@ -27,7 +27,6 @@ from protocol.errors import (
     UNRELEASED_INSTANCE_ID,
 )
 from tests.simulation.cluster.clients import CoordinatorClient, RisingOffset
-from tests.simulation.cluster.controller_clients import ControllerClient
 from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Sent, WireRequest
 
@@ -40,29 +39,6 @@ _ALIVE_S = 8
 """Time in seconds. The coordinator must not remove a member whose last answered heartbeat is more
 recent."""
 _THINKS_MS = (1, 20, 100, 500)
-
-
-class LevelRaiser(ControllerClient):
-    """Raises the feature level group.version of the cluster to 1."""
-
-    def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
-        super().__init__(cluster, name, host, chance)
-        self._is_raised = False
-
-    def work(self) -> None:
-        if self._is_raised:
-            self.served += 1
-            self.think_after(1 * S)
-            return
-        update = {"feature": "group.version", "max_version_level": 1, "upgrade_type": 1}
-        value = {"timeout_ms": 5_000, "feature_updates": [update], "validate_only": False}
-        self.send(WireRequest("UpdateFeatures", 2, value))
-
-    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
-        code = answer["error_code"]
-        self.cluster.happened[f"UpdateFeatures {code}"] += 1
-        self._is_raised = code == NONE
-        self.go_elsewhere()
 
 
 class ConsumerGroupTruth:

@@ -21,7 +21,7 @@ from tests.simulation.cluster.client import (
     leader_in,
     metadata_request,
 )
-from tests.simulation.whole.agenda import MS
+from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Sent, WireRequest
 
 if TYPE_CHECKING:
@@ -40,6 +40,32 @@ class ControllerClient(ClusterClient):
 
     def found(self, answer: dict[str, Any]) -> int:
         return controller_in(answer, self.copies)
+
+
+class LevelRaiser(ControllerClient):
+    """Raises the level of a feature of the cluster to 1."""
+
+    def __init__(
+        self, cluster: ClusterWorld, name: str, host: str, chance: Random, feature: str
+    ) -> None:
+        super().__init__(cluster, name, host, chance)
+        self._feature = feature
+        self._is_raised = False
+
+    def work(self) -> None:
+        if self._is_raised:
+            self.served += 1
+            self.think_after(1 * S)
+            return
+        update = {"feature": self._feature, "max_version_level": 1, "upgrade_type": 1}
+        value = {"timeout_ms": 5_000, "feature_updates": [update], "validate_only": False}
+        self.send(WireRequest("UpdateFeatures", 2, value))
+
+    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
+        code = answer["error_code"]
+        self.cluster.happened[f"UpdateFeatures {code}"] += 1
+        self._is_raised = code == NONE
+        self.go_elsewhere()
 
 
 def created(name: str, partitions: int, copies: int) -> dict[str, Any]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
-from tests.simulation.cluster.checkers import ClusterCheckers
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.controller_clients import TopicMaker
-from tests.simulation.cluster.faults import ClusterFaults
-from tests.simulation.cluster.machine import BrokerMachine
+from tests.simulation.cluster.group_cluster import GroupCluster
 from tests.simulation.cluster.share_groups import (
     DELIVERIES_MAX,
     ShareHeartbeater,
@@ -17,29 +13,14 @@ from tests.simulation.cluster.share_groups import (
     ShareStarter,
     ShareTruth,
 )
-from tests.simulation.cluster.world import ClusterWorld
 
 TOPIC, PARTITIONS, READERS = "ledger", 2, 2
 
 
-class ShareCluster(ClusterWorld):
-    """The cluster that the seed determines."""
+class ShareCluster(GroupCluster):
+    """The cluster of one seed."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.faults = ClusterFaults(self, self.fork(), first_s=9)
-        if self.chance.random() < 0.5:
-            for machine in self.machines:
-                machine.settings["log.flush.interval.messages"] = "1"
-        else:
-            self.faults.worth = {**self.faults.worth, "power": 0}
-        self.checkers = ClusterCheckers(self)
-        self.truths = [ShareTruth(TOPIC, partition) for partition in range(PARTITIONS)]
-        self._served: dict[str, int] = {}
-        """For each client, the number of its requests that had been served when `rest` was
-        called."""
-        self.populate(self._clients())
-        self.faults.begin()
+    first_fault_s = 9
 
     def _settings(self) -> dict[str, str]:
         return {
@@ -55,7 +36,8 @@ class ShareCluster(ClusterWorld):
             "group.share.record.lock.duration.ms": "15000",
         }
 
-    def _clients(self) -> list[ClusterClient]:
+    def members(self) -> list[ClusterClient]:
+        self.truths = [ShareTruth(TOPIC, partition) for partition in range(PARTITIONS)]
         starter = ShareStarter(self, "starter", "10.1.0.2", self.fork())
         heartbeater = ShareHeartbeater(self, "heartbeater", "10.1.0.3", self.fork(), starter, TOPIC)
         clients: list[ClusterClient] = [
@@ -72,28 +54,5 @@ class ShareCluster(ClusterWorld):
                 clients.append(ShareReader(self, name, host, self.fork(), truth))
         return clients
 
-    def watched(self) -> AbstractContextManager[None]:
-        return self.checkers.watching()
-
-    def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        return self.checkers.leads(node_id, topic, partition)
-
-    def looked_at(self, machine: BrokerMachine) -> None:
-        self.checkers.look(machine)
-
-    def unrest(self) -> list[str]:
-        unserved = [
-            f"{client.name} is not served"
-            for client in self.clients
-            if client.served == self._served[client.name]
-        ]
-        records = [each for truth in self.truths for each in truth.unrest()]
-        return self.checkers.unrest() + unserved + records
-
-    def unequal(self) -> list[str]:
-        return self.checkers.unequal()
-
-    def rest(self) -> None:
-        self._served = {client.name: client.served for client in self.clients}
-        super().rest()
-        self.checkers.check_equal()
+    def unrest_of_groups(self) -> list[str]:
+        return [each for truth in self.truths for each in truth.unrest()]
