@@ -44,7 +44,18 @@ def test_topology_problem_is_reported_when_it_begins_changes_and_ends() -> None:
     assert look(groups.group, groups.image).problem is None
 
 
-def test_delayed_assignment_is_reported_with_the_end_of_the_delay() -> None:
+def test_view_has_no_problem_while_the_broker_lacks_topics() -> None:
+    groups = StreamsGroups()
+    groups.stable("a")
+    groups.topics(t=-1)
+    groups.image.is_complete = False
+    found = look(groups.group, groups.image)
+    assert (found.problem, [each.tasks for each in found.subtopologies]) == (None, [None])
+    groups.image.is_complete = True
+    assert look(groups.group, groups.image).problem is not None
+
+
+def test_delayed_assignment_is_reported_with_its_end() -> None:
     groups = StreamsGroups(delay_ms=3_000)
     groups.join("a")
     assert named(groups, FirstTargetDelayed) == [FirstTargetDelayed(GROUP, 3_000)]

@@ -124,6 +124,15 @@ async def status(member: Member) -> dict[int, str]:
     return {each["status_code"]: each["status_detail"] for each in reply["status"]}
 
 
+async def failed_creation(member: Member) -> str:
+    """Sends heartbeats until the status has the reason why internal topics can't be created."""
+    for _ in range(200):
+        text = (await status(member)).get(3, "")
+        if "Creation failed" in text:
+            return text
+    raise AssertionError(text)
+
+
 def created(cluster: Members, topic: str) -> int:
     """Returns how often ZooKeeper has created the node of a topic."""
     path = topic_nodes.topic_path(topic)
@@ -278,15 +287,26 @@ async def test_creation_of_internal_topics_is_repeated_after_an_error_of_zookeep
         with monkeypatch.context() as patch:
             patch.setattr(ClusterTopics, "_write_new", refused)
             member = Member(cluster, "a", STATEFUL)
-            text = ""
-            for _ in range(200):
-                text = (await status(member))[3]
-                if "Creation failed" in text:
-                    break
+            text = await failed_creation(member)
             assert f"{STORE} (ZooKeeper does not respond)" in text
         await member.until({"0": [0, 1], "1": [0, 1, 2]})
         assert [created(cluster, topic) for topic in (STORE, REPARTITION)] == [1, 1]
         assert await status(member) == {}
+
+
+async def test_internal_topics_are_created_when_enough_brokers_are_running(tmp_path: Path) -> None:
+    async with members(tmp_path, SETTINGS) as cluster:
+        await cluster.create("lines", 2)
+        assert (await set_level(cluster, 1, name=LEVEL))["error_code"] == NONE
+        coordinator = await cluster.coordinator("g", GROUP)
+        stopped = next(each for each in (1, 2, 3) if each != coordinator.registry.node_id)
+        await cluster.stop(stopped)
+        await cluster.settled()
+        member = Member(cluster, "a", STATEFUL)
+        assert "cannot be reached because only 2 broker(s)" in await failed_creation(member)
+        await cluster.start(stopped)
+        await member.until({"0": [0, 1], "1": [0, 1, 2]})
+        assert [created(cluster, topic) for topic in (STORE, REPARTITION)] == [1, 1]
 
 
 async def test_internal_topics_are_led_when_the_cluster_has_a_controller_again(
