@@ -28,6 +28,7 @@ from coordinator.outcome import CommitReply, FetchReply, Outcome, answered
 from coordinator.step import ShardState, fits
 from offsets.cache import FetchedColumns
 from offsets.runs import OffsetRun, Run
+from protocol import compiled
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
@@ -62,6 +63,7 @@ _BATCH_BYTES = 64
 _RECORD_BYTES = 64
 """Upper bound of the size of an offset record in bytes, without metadata, group id and topic."""
 _CHARACTER_BYTES = 4
+_offset_runs = None if compiled.MODULE is None else compiled.MODULE.offset_runs
 
 
 def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
@@ -83,7 +85,14 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     at_most = _BATCH_BYTES
     group_id = call.group_id
     record_bytes = _RECORD_BYTES + len(group_id) * _CHARACTER_BYTES
-    for i, topic in enumerate(call.topics):
+    topics = call.topics
+    if _offset_runs is not None:
+        plain = _offset_runs(OffsetRun, group_id, topics, wall_ms, expire_ms)
+        if plain is not None:
+            runs, records, characters = plain
+            at_most += records * record_bytes + characters * _CHARACTER_BYTES
+            topics = ()
+    for i, topic in enumerate(topics):
         name, partitions, offsets, epochs, metadata, timestamps = topic
         if metadata is None and timestamps is None:
             if partitions:

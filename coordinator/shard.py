@@ -14,7 +14,7 @@ Before ``loaded`` the caller may call only ``restore`` and ``replay``, then ``to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from coordinator import epoch_groups
@@ -302,6 +302,18 @@ class GroupShard:
                 self._records.load_state(run)
         else:
             self._state.cache.replay(run, base_offset)
+
+    def replay_all(self, runs: Sequence[Run | OwnBatch], base_offset: int) -> int:
+        """Applies the runs of one call, whose records begin at ``base_offset``, as `replay` does.
+        Returns the log offset after the last record."""
+        cache, index = self._state.cache, 0
+        while True:
+            index, base_offset = cache.replay_plain(runs, index, base_offset)
+            if index == len(runs):
+                return base_offset
+            self.replay(runs[index], base_offset)
+            base_offset += len(runs[index])
+            index += 1
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
         """Loads offsets of one topic from a snapshot, before the rest of the log is replayed."""

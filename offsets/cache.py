@@ -27,7 +27,11 @@ from offsets.runs import (
     Run,
     TransactionalRun,
 )
+from protocol import compiled
 from protocol.errors import NONE, UNSTABLE_OFFSET_COMMIT
+
+_store_offsets = None if compiled.MODULE is None else compiled.MODULE.store_offsets
+_first_lowered = None if compiled.MODULE is None else compiled.MODULE.first_lowered
 
 
 class FetchedColumns(NamedTuple):
@@ -91,6 +95,18 @@ class OffsetCache:
             self._remove(run.group_id, run.keys)
             if self.pending:
                 self.pending.remove(run)
+
+    def replay_plain(
+        self, runs: Sequence[Run | OwnBatch], index: int, base_offset: int
+    ) -> tuple[int, int]:
+        """Applies runs of plain offsets from ``index`` on by compiled code, up to the first run
+        that only `replay` can apply. Returns the index of this run and the log offset of its first
+        record."""
+        if _store_offsets is None:
+            return index, base_offset
+        index, base_offset, new = _store_offsets(self._groups, runs, index, base_offset, OffsetRun)
+        self._count += new
+        return index, base_offset
 
     def _end(self, marker: MarkerRun) -> None:
         """Applies the end of a transaction. If the transaction was committed, each of its pending
@@ -163,11 +179,13 @@ class OffsetCache:
                 metadata[slot] = ""
         return FetchedColumns(fetched.topic, fetched.partitions, offsets, epochs, metadata, codes)
 
-    def moved_back(self, group_id: str, runs: Iterable[Run]) -> Sequence[tuple[str, int, int, int]]:
+    def moved_back(self, group_id: str, runs: Sequence[Run]) -> Sequence[tuple[str, int, int, int]]:
         """Returns (topic, partition, current offset, new offset) for each offset that these runs
         would lower."""
         topics = self._groups.get(group_id)
         if topics is None:
+            return ()
+        if _first_lowered is not None and _first_lowered(topics, runs, OffsetRun) == len(runs):
             return ()
         lowered: list[tuple[str, int, int, int]] = []
         for run in runs:

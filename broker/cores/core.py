@@ -232,6 +232,9 @@ class Kind(Generic[CoreT]):
     own_batches: Mapping[type, OwnBatch] = field(default_factory=dict)
     """The types of runs that need a batch of their own, each with the function that makes this
     batch."""
+    replays_all: bool = False
+    """True if the core has a method ``replay_all``. It replays several runs, given the log offset
+    of their first record, and returns the log offset after them."""
     note_producer: Callable[[AcceptedProducers, Any, int], None] | None = None
     """A function that records the producer of an accepted run, if the run has a batch of its own.
     The integer is the log offset of the run."""

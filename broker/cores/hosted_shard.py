@@ -92,6 +92,7 @@ class HostedShard(Generic[CoreT]):
         self._own_batches = kind.own_batches
         self._note_producer = kind.note_producer
         self._long_runs = kind.long_runs
+        self._replays_all = kind.replays_all
         long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
         self._not_plain = frozenset((*long_kinds, *kind.own_batches))
         self.partition = partition
@@ -171,15 +172,19 @@ class HostedShard(Generic[CoreT]):
     def accept(self, records: Sequence[Run]) -> None:
         """Replays runs, and adds them to the runs that are appended at the end of the turn."""
         accepted = self.accepted
-        replay = self.core.replay
         not_plain = self._not_plain
         for run in records:
             if type(run) in not_plain:
                 self._accept_each(records)
                 return
-        for run in records:
-            replay(run, accepted)
-            accepted += len(run)
+        if self._replays_all:
+            core: Any = self.core
+            accepted = core.replay_all(records, accepted)
+        else:
+            replay = self.core.replay
+            for run in records:
+                replay(run, accepted)
+                accepted += len(run)
         self.accepted = accepted
         self._units.append(records)
 

@@ -6,6 +6,7 @@
 
 #include "codecs.c"
 #include "records.c"
+#include "columns.c"
 
 static PyMethodDef methods[] = {
     {"codec", (PyCFunction)(void (*)(void))codec, METH_FASTCALL,
@@ -13,6 +14,14 @@ static PyMethodDef methods[] = {
     {"offset_records", (PyCFunction)(void (*)(void))offset_records, METH_FASTCALL,
      "offset_records(group_id, topic, partitions, offsets, leader_epochs, commit_timestamp_ms,"
      " first_delta): plain offset records, or None"},
+    {"offset_runs", (PyCFunction)(void (*)(void))offset_runs, METH_FASTCALL,
+     "offset_runs(OffsetRun, group_id, topics, commit_timestamp_ms, expire_timestamp_ms): (runs,"
+     " records, characters of topic names) of a plain commit, or None"},
+    {"store_offsets", (PyCFunction)(void (*)(void))store_offsets, METH_FASTCALL,
+     "store_offsets(groups, runs, index, base_offset, OffsetRun): (index, offset, new offsets) of"
+     " the first run that Python has to store"},
+    {"first_lowered", (PyCFunction)(void (*)(void))first_lowered, METH_FASTCALL,
+     "first_lowered(topics, runs, OffsetRun): the index of the first run that may lower an offset"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -24,6 +33,7 @@ add_sources(PyObject *module)
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_sources},
+    {Py_mod_exec, add_names},
     {0, NULL},
 };
 

@@ -53,5 +53,5 @@ None when every entry is null or empty.
 
 from typing import Final
 
-C_SOURCES: Final = "35266570c724ab9b"
+C_SOURCES: Final = "a113cc4b012ae38e"
 """The digest of the files in ``protocol/c``, some of which have the same codecs in C."""

@@ -40,6 +40,7 @@ from offsets.snapshot_image import (
     encode_pending,
     encode_record,
 )
+from protocol import compiled
 
 IMAGE = "groups.image"
 """The file name of snapshots. docs/formats/groups-image.md describes the format."""
@@ -198,5 +199,6 @@ GROUPS = Kind(
     long_runs=LongRuns(OffsetTombstones, pieces, TOMBSTONES_PER_RUN),
     snapshot=SnapshotForm(IMAGE, blocks_of, restore),
     own_batches={TransactionalRun: own_batch, MarkerRun: own_batch},
+    replays_all=compiled.MODULE is not None,
     note_producer=note_producer,
 )
