@@ -56,23 +56,28 @@ every pod of a namespace with a service called `muster`. Muster ignores these va
 names them only at level `debug`. If the value does not have the form that Kubernetes uses, as in
 `MUSTER_PORT=9092`, Muster treats the variable as a setting, and warns that its name is unknown.
 
-Without a file, the default of `group.initial.rebalance.delay.ms` is 0, as in the
-`server.properties` of Kafka's quick start. With a file, the default is Kafka's 3000.
+If `muster serve` runs without `--config`, the default of `group.initial.rebalance.delay.ms` is 0,
+as in the `server.properties` of Kafka's quick start. With `--config`, the default is Kafka's 3000.
 [settings-of-groups.md](settings-of-groups.md) explains each setting of groups and offsets.
 
 A topic can have its own values of the [settings of topics](#settings-of-topics), from its creation
 or from a later change. For all its other settings, the broker's values apply.
 
 AlterConfigs and IncrementalAlterConfigs (`muster configs set`, `kafka-configs`) change settings of
-topics at run time. They also change the broker's settings with "yes" in the column *at run time*:
-for one broker (by its id) or for every broker (the empty name, `--entity-default`). A change
-overrides the four sources, takes effect at once, and is stored in the data directory.
+topics at run time. They also change the broker's settings that have "yes" in the column *at run
+time* of the [settings of the broker](#settings-of-the-broker): for one broker (by its id) or for
+every broker (the empty name, `--entity-default`). A change overrides the settings file, the
+environment and the options of `muster serve`, takes effect at once, and is stored in the data
+directory.
 
-On SIGHUP, the broker reads the four sources again. Changed settings with "yes" in the column *at
-run time* take effect at once. A log line names changed settings that need a restart.
+On SIGHUP, the broker reads its settings file, the environment and its options again. Changed
+settings that have "yes" in the column *at run time* of the [settings of the
+broker](#settings-of-the-broker) take effect at once. A log line names changed settings that need a
+restart.
 
-Four settings take effect later than the change: `num.recovery.threads.per.data.dir` at the next
-start, and `segment.index.bytes`, `segment.jitter.ms` and `preallocate` with the next segment.
+When four settings are changed, the new values take effect later:
+`num.recovery.threads.per.data.dir` at the next start, and `segment.index.bytes`,
+`segment.jitter.ms` and `preallocate` with the next segment.
 
 The program `tools/make_configuration.py` writes this page; a test compares the page with Muster's
 tables of settings.
@@ -84,8 +89,8 @@ PROTECTING = """
 
 [security.md](security.md) describes TLS, logins, ACLs and quotas. Kafka has further security
 settings that Muster does not support. If Muster ignored them, the broker would be unprotected
-without a sign of it. So Muster does not start with such a setting, and one sentence names all of
-them:
+without a sign of it. So Muster does not start if such a setting is set. One error message names all
+unsupported security settings:
 
     $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
     muster serve: security settings are never ignored, and Muster does not support
@@ -94,19 +99,20 @@ them:
 
 Muster checks security settings from a file, the environment and `--set`. If it finds an unsupported
 security setting on SIGHUP, it keeps the present settings and logs this. AlterConfigs with such a
-setting gets INVALID_CONFIG. Muster accepts a value that requests no protection: Kafka's default, or
-an empty value.
+setting gets INVALID_CONFIG. Muster accepts an unsupported security setting whose value requests no
+protection: Kafka's default, or an empty value.
 
 Muster also does not start with a name that begins with `ssl.`, `sasl.` or `security.` and that
 Kafka does not know, because the name may be misspelt.
 
-The list contains all security settings that Muster does not support. Their defaults and empty
-values are accepted:
+This list contains all security settings that Muster does not support. Muster accepts only Kafka's
+defaults and empty values for them:
 
 """
 PROTECTING_ALSO = """
-A security setting may have the prefix of a listener (`listener.name.internal.ssl.provider`), of a
-mechanism (`plain.sasl.server.callback.handler.class`), or of both.
+Muster also finds an unsupported security setting that has the prefix of a listener
+(`listener.name.internal.ssl.provider`), of a mechanism
+(`plain.sasl.server.callback.handler.class`), or of both.
 
 A listener may have its own values of the settings that begin with `ssl.` or `sasl.`, and of
 `connections.max.reauth.ms`, `max.connections`, `max.connection.creation.rate`,
@@ -114,14 +120,15 @@ A listener may have its own values of the settings that begin with `ssl.` or `sa
 `max.connections` and `max.connection.creation.rate` can be changed at run time, for one broker by
 its id.
 
-Muster does not start with a name that begins with `listener.name.` and has no effect. Such a name
-has capital letters, a listener that is not in `listeners`, or a setting that a listener can't have.
+Muster does not start with a setting whose name begins with `listener.name.` but that has no effect:
+its name contains capital letters, names a listener that is not in `listeners`, or names a setting
+that a listener can't have.
 """
 NOT_FOLLOWED_HEAD = """
 ## Not followed
 
-Muster starts with the settings of this table, but does not do what they request. For each of them,
-it logs a warning at the start, and `muster config check` shows `not followed`:
+Muster starts with the settings of this table, but does not do what they request. For each such
+setting, it logs a warning at the start, and `muster config check` shows `not followed`:
 
 | setting | condition | what Muster does instead |
 |---|---|---|

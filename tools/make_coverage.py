@@ -59,9 +59,10 @@ IN_CLUSTER = """
 ## More APIs in a cluster
 
 A broker with `zookeeper.connect` also serves the APIs of this table
-(`broker/apis/tables/cluster.py`). Some of them replace an API of the table above. A cluster serves
-the APIs of consumer groups (KIP-848) from `group.version` 1 on, and those of share groups from
-`share.version` 1 on. It does not serve the APIs of streams groups.
+(`broker/apis/tables/cluster.py`). If an API is also in the [table of a standalone broker](#apis),
+its row in this table applies. A cluster serves the APIs of consumer groups (KIP-848) from
+`group.version` 1 on, and the APIs of share groups from `share.version` 1 on. It does not serve the
+APIs of streams groups.
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|
@@ -70,16 +71,17 @@ the APIs of consumer groups (KIP-848) from `group.version` 1 on, and those of sh
 REST = """
 ## APIs not served
 
-The broker does not serve these APIs: a request with such a key closes its connection. Muster's
-codecs in `protocol/messages` include the messages of these APIs, so tests check their encoding:
+If a client sends a request of an API that the broker does not serve, the broker closes the
+connection. Tests check the encoding of the messages of these APIs too, since the codecs in
+`protocol/messages` include them. The broker does not serve these APIs:
 """
 
 
 SETTINGS = """
 ## Topic settings without effect
 
-Muster accepts, checks, stores, describes and alters every topic setting of Apache Kafka 3.9. These
-settings have no effect yet; all other topic settings do what Kafka documents:
+Muster accepts, checks, stores, describes and alters every topic setting of Apache Kafka 3.9. All
+topic settings do what Kafka documents, except the following settings, which have no effect yet:
 """
 
 
