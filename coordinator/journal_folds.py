@@ -182,7 +182,7 @@ def _epoch_bumped(journal: GroupJournal, event: EpochBumped, now: Now) -> None:
 
 def _target_computed(journal: GroupJournal, event: TargetComputed, now: Now) -> None:
     current = journal.open_rebalance
-    if current is None:
+    if current is None or current.generation_id > event.epoch:
         return
     current.phase, current.protocol_name = "revoke", kept_id(event.assignor)
     current.members, current.moved = event.members, kept_sentence(event.moved)

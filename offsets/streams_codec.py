@@ -20,6 +20,7 @@ from offsets.streams_records import (
     StreamsGroupEpoch,
     StreamsMemberMetadata,
     StreamsMemberRecord,
+    StreamsRecord,
     StreamsTargetEpoch,
     StreamsTargetEpochRecord,
     StreamsTargetRecord,
@@ -273,4 +274,11 @@ STREAMS = SchemaCodec(
     }
 )
 """Encodes and decodes the records of streams groups."""
-encode_key, encode_value, decode = STREAMS.encode_key, STREAMS.encode_value, STREAMS.decode
+encode_key, decode = STREAMS.encode_key, STREAMS.decode
+
+
+def encode_value(record: StreamsRecord) -> bytes | None:
+    """Returns the encoded value of a record; None for a tombstone."""
+    if isinstance(record, StreamsTargetRecord) and record.encoded_value is not None:
+        return record.encoded_value
+    return STREAMS.encode_value(record)

@@ -157,12 +157,23 @@ class StreamsTargetEpochRecord:
     value: StreamsTargetEpoch | None
 
 
-@slotted
+@slotted(eq=False)
 class StreamsTargetRecord:
     """The record of the target assignment of one member, type 21."""
 
     member_id: str
     value: TaskRoles | None
+    encoded_value: bytes | None = None
+    """The encoded value, if it was encoded before the run was made; it is not compared."""
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, StreamsTargetRecord)
+            and self.member_id == other.member_id
+            and self.value == other.value
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @slotted

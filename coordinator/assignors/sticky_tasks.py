@@ -72,13 +72,17 @@ def assign(
     num_standby_replicas: int,
 ) -> dict[str, TaskRoles]:
     """Returns the target tasks of each member, by member id."""
-    steps = assign_in_steps(members, subtopologies, num_standby_replicas)
+    return at_once(assign_in_steps(members, subtopologies, num_standby_replicas))
+
+
+def at_once(steps: Generator[None, None, Item]) -> Item:
+    """Runs all steps. Returns the result of the last one."""
     while True:
         try:
             next(steps)
         except StopIteration as done:
-            targets: dict[str, TaskRoles] = done.value
-            return targets
+            result: Item = done.value
+            return result
 
 
 def assign_in_steps(

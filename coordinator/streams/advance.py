@@ -11,25 +11,32 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.consumer.events import EpochBumped, EpochCause, MemberReconciled, TargetComputed
+from coordinator.consumer.events import EpochBumped, EpochCause, MemberReconciled
 from coordinator.consumer.refused import Refused
 from coordinator.events import MemberJoined
 from coordinator.step import Step, fits
 from coordinator.streams.calls import StreamsHeartbeat
-from coordinator.streams.changes import StreamsChanges, assignment_configs, changed_members
+from coordinator.streams.changes import StreamsChanges, assignment_configs
 from coordinator.streams.events import FirstTargetDelayed, TopologyChecked
 from coordinator.streams.group import NO_ASSIGNMENT, NO_TASKS, StreamsGroup, StreamsMember
 from coordinator.streams.reconcile import Towards, must_rejoin, reconcile
 from coordinator.streams.reporting import reconciled
 from coordinator.streams.states import MemberState, StatusCode
+from coordinator.streams.target import (
+    compute_in_sweep,
+    compute_target,
+    is_large,
+    may_exceed_a_batch,
+)
 from coordinator.streams.topology import ConfiguredTopology, configure, required_topics
-from coordinator.streams.wording import moves, who
+from coordinator.streams.wording import who
 from offsets.runs import GroupRun, Run
 from offsets.streams_records import (
     StreamsCurrentAssignment,
     StreamsCurrentRecord,
     StreamsGroupRun,
     StreamsMemberMetadata,
+    StreamsMemberRecord,
     StreamsTopologyRecord,
     TaskRoles,
     Topology,
@@ -41,15 +48,14 @@ from protocol.errors import (
     STREAMS_INVALID_TOPOLOGY,
 )
 
-ASSIGNOR = "sticky"
 Statuses = list[tuple[int, str]]
 """The statuses of a heartbeat response (code and text), in Kafka's order."""
 
 
-_TOO_LARGE = (
-    "The group's target assignment does not fit into a batch of __consumer_offsets"
-    " (max.message.bytes)."
-)
+_TOO_LARGE = " does not fit into a batch of __consumer_offsets (max.message.bytes)."
+_TARGET_TOO_LARGE = f"The group's target assignment{_TOO_LARGE}"
+_METADATA_TOO_LARGE = f"The metadata of the member, with its client tags,{_TOO_LARGE}"
+_TOPOLOGY_TOO_LARGE = f"The topology{_TOO_LARGE}"
 _TASK_BYTES = 4
 """The minimum number of bytes of a task in a record."""
 
@@ -97,11 +103,15 @@ def advance(
     if configured.invalid is not None:
         refused = Refused(STREAMS_INVALID_TOPOLOGY, configured.invalid)
     elif _exceeds_a_batch(step, configured):
-        refused = Refused(GROUP_MAX_SIZE_REACHED, _TOO_LARGE)
+        refused = Refused(GROUP_MAX_SIZE_REACHED, _TARGET_TOO_LARGE)
+    refused = refused or _too_large(step, changes)
     if refused is not None:
         return refused
     _change_epoch(step, changes, call.member_id, topology, configured, metadata_hash, cause)
     target = _target(step, changes, configured, statuses)
+    if isinstance(target, Refused):
+        step.events.clear()
+        return target
     if target is None:
         target = changes.targets.get(call.member_id, NO_TASKS)
     towards = Towards(changes.target_epoch.epoch, target, updated.process_id, group.processes)
@@ -111,7 +121,7 @@ def advance(
     statuses.extend(configured.status)
     if not _emit(step, changes):
         step.events.clear()
-        return Refused(GROUP_MAX_SIZE_REACHED, _TOO_LARGE)
+        return Refused(GROUP_MAX_SIZE_REACHED, _TARGET_TOO_LARGE)
     _checked(step, group, configured)
     group.configured = configured
     group.refresh_wanted = False
@@ -178,6 +188,20 @@ def _exceeds_a_batch(step: Step, configured: ConfiguredTopology) -> bool:
     tasks, so their number is checked before they are assigned."""
     tasks = sum(each.tasks for each in configured.tasks.values())
     return tasks * _TASK_BYTES > step.state.config.max_record_bytes
+
+
+def _too_large(step: Step, changes: StreamsChanges) -> Refused | None:
+    """Returns the error for the metadata or the topology of the member if they do not fit in a
+    batch."""
+    for kind, text in (
+        (StreamsTopologyRecord, _TOPOLOGY_TOO_LARGE),
+        (StreamsMemberRecord, _METADATA_TOO_LARGE),
+    ):
+        records = [each for each in changes.records if isinstance(each, kind)]
+        run = StreamsGroupRun(changes.group.group_id, records)
+        if records and not fits([run], step.state.config.max_record_bytes):
+            return Refused(GROUP_MAX_SIZE_REACHED, text)
+    return None
 
 
 def _unknown_task(configured: ConfiguredTopology, owned: TaskRoles | None) -> Refused | None:
@@ -249,11 +273,13 @@ def _change_epoch(
 
 def _target(
     step: Step, changes: StreamsChanges, configured: ConfiguredTopology, statuses: Statuses
-) -> TaskRoles | None:
-    """Computes a target assignment if it is due. Adds a status if the computation must wait.
+) -> TaskRoles | Refused | None:
+    """Computes a target assignment if it is due, or begins its computation. Adds a status if the
+    computation must wait or takes several steps.
 
-    During the initial rebalance delay, returns an empty assignment, which the member gets in place
-    of its target. Otherwise returns None.
+    Returns an empty assignment during the initial rebalance delay, which the member gets in place
+    of its target. Returns an error if the target of a large group may not fit in a batch. Otherwise
+    returns None.
     """
     group = changes.group
     settings = step.state.config.of_streams_group(group.group_id)
@@ -272,19 +298,15 @@ def _target(
         text = "Assignment delayed due to the configured assignment interval."
         statuses.append((StatusCode.ASSIGNMENT_DELAYED.value, text))
         return None
-    compute_target(step, changes, configured)
+    if not is_large(step, changes, configured):
+        compute_target(step, changes, configured)
+        return None
+    if may_exceed_a_batch(step, changes, configured):
+        return Refused(GROUP_MAX_SIZE_REACHED, _TARGET_TOO_LARGE)
+    compute_in_sweep(step, group)
+    text = "Assignment delayed until the target assignment of the large group is computed."
+    statuses.append((StatusCode.ASSIGNMENT_DELAYED.value, text))
     return None
-
-
-def compute_target(step: Step, changes: StreamsChanges, configured: ConfiguredTopology) -> None:
-    """Computes the target assignment of the group's epoch, and emits the event of the
-    computation."""
-    group_id = changes.group.group_id
-    standby = step.state.config.of_streams_group(group_id).num_standby_replicas
-    before = changes.compute_target(configured, standby, step.now.wall_ms)
-    after, epoch = changes.targets, changes.epoch.epoch
-    changed, moved = changed_members(before, after), moves(before, after)
-    step.events.append(TargetComputed(group_id, epoch, ASSIGNOR, len(after), changed, moved))
 
 
 def end_initial_delay(step: Step, group: StreamsGroup) -> None:
@@ -294,7 +316,11 @@ def end_initial_delay(step: Step, group: StreamsGroup) -> None:
     if not group.members or topology is None or not is_behind:
         return
     changes = StreamsChanges(group)
-    compute_target(step, changes, group.configured or configure(topology, step.state.topics))
+    configured = group.configured or configure(topology, step.state.topics)
+    if is_large(step, changes, configured):
+        compute_in_sweep(step, group)
+        return
+    compute_target(step, changes, configured)
     if not _emit(step, changes):
         step.events.pop()  # the next heartbeat is refused with the reason
 

@@ -6,12 +6,9 @@ in the log. The records of one step are one run, so that they stay in one batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from coordinator.assignors.sticky_tasks import TaskMember, assign
 from coordinator.config import StreamsSettings
-from coordinator.streams.group import NO_TASKS, StreamsGroup
-from coordinator.streams.topology import ConfiguredTopology
+from coordinator.streams.computed_target import ComputedTarget
+from coordinator.streams.group import StreamsGroup
 from offsets.streams_records import (
     StreamsCurrentRecord,
     StreamsEpochRecord,
@@ -22,7 +19,6 @@ from offsets.streams_records import (
     StreamsTargetEpoch,
     StreamsTargetEpochRecord,
     StreamsTargetRecord,
-    TaskRoles,
 )
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
@@ -85,35 +81,14 @@ class StreamsChanges:
         )
         self.records.append(StreamsEpochRecord(self.epoch))
 
-    def compute_target(
-        self, configured: ConfiguredTopology, num_standby_replicas: int, timestamp_ms: int
-    ) -> dict[str, TaskRoles]:
-        """Computes the target assignment and replaces the previous one. Returns the previous
-        target."""
-        before = self.targets
-        targets = dict.fromkeys(self.members, NO_TASKS)
-        if not configured.status:
-            members = {
-                member_id: TaskMember(metadata.process_id, before.get(member_id, NO_TASKS))
-                for member_id, metadata in self.members.items()
-            }
-            targets.update(assign(members, configured.tasks, num_standby_replicas))
-        self.records += [
-            StreamsTargetRecord(member_id, target)
-            for member_id, target in targets.items()
-            if before.get(member_id) != target
-        ]
-        self.targets = targets
-        self.target_epoch = StreamsTargetEpoch(self.epoch.epoch, timestamp_ms)
+    def set_target(self, computed: ComputedTarget, epoch: int, timestamp_ms: int) -> None:
+        """Replaces the target assignment by the one that was computed for ``epoch``."""
+        self.records += computed.records
+        self.targets = computed.targets
+        self.target_epoch = StreamsTargetEpoch(epoch, timestamp_ms)
         self.records.append(StreamsTargetEpochRecord(self.target_epoch))
-        return before
 
 
 def assignment_configs(settings: StreamsSettings) -> tuple[tuple[str, str], ...]:
     """Returns the settings of the assignor, as in a record of type 17."""
     return ((NUM_STANDBY_REPLICAS, str(settings.num_standby_replicas)),)
-
-
-def changed_members(before: Mapping[str, TaskRoles], after: Mapping[str, TaskRoles]) -> int:
-    """Returns the number of members whose target is different in ``before`` and ``after``."""
-    return sum(before.get(member_id) != target for member_id, target in after.items())

@@ -26,7 +26,8 @@ derived, not stored.
     EMPTY        it has no members
     NOT_READY    the topics that its topology needs do not all exist with the right partitions
     ASSIGNING    the group's epoch is above the target's: the next heartbeat, or the end of the
-                 initial rebalance delay, computes a target
+                 initial rebalance delay, computes a target; in a large group it begins a sweep
+                 that computes the target
     RECONCILING  a member is not STABLE at the target's epoch
     STABLE       every member has its target
 

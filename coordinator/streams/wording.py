@@ -39,29 +39,39 @@ def by_role(roles: TaskRoles) -> Iterable[tuple[Role, Mapping[str, Collection[in
     )
 
 
-def moves(before: Mapping[str, TaskRoles], after: Mapping[str, TaskRoles]) -> str:
-    """Returns a text about the tasks that a new target adds to members, with the old owners of
-    active tasks; "" if it adds no task to any member."""
-    owners = {
-        (name, partition): member_id
-        for member_id, roles in before.items()
-        for name, partitions in roles.active.items()
-        for partition in partitions
-    }
-    moved: dict[tuple[str, str], list[tuple[Role, Task]]] = {}
-    for member_id, roles in after.items():
-        had = dict(by_role(before.get(member_id, TaskRoles())))
-        for role, tasks in by_role(roles):
+class Moves:
+    """The tasks that a new target adds to members, with the old owners of active tasks."""
+
+    __slots__ = ("_moved", "_owners")
+
+    def __init__(self) -> None:
+        self._owners: dict[Task, str] = {}
+        self._moved: dict[tuple[str, str], list[tuple[Role, Task]]] = {}
+
+    def read_before(self, member_id: str, roles: TaskRoles) -> None:
+        """Reads the previous target of a member. All previous targets must be read first."""
+        for name, partitions in roles.active.items():
+            for partition in partitions:
+                self._owners[name, partition] = member_id
+
+    def read_after(self, member_id: str, before: TaskRoles, after: TaskRoles) -> None:
+        """Reads the previous and the new target of a member."""
+        had = dict(by_role(before))
+        for role, tasks in by_role(after):
             for name, partitions in tasks.items():
+                kept = set(had[role].get(name, ()))
                 for partition in partitions:
-                    if partition not in had[role].get(name, ()):
+                    if partition not in kept:
                         task = name, partition
-                        owner = owners.get(task, "") if role is Role.ACTIVE else ""
-                        moved.setdefault((owner, member_id), []).append((role, task))
-    parts = []
-    for (earlier, owner), given in list(moved.items())[:_PAIRS_SHOWN]:
-        source = f" from {earlier}" if earlier else ""
-        parts.append(f"{tasks_named(given)}{source} to {owner}")
-    if len(moved) > _PAIRS_SHOWN:
-        parts.append(f"{len(moved) - _PAIRS_SHOWN} more moves")
-    return "; ".join(parts)
+                        owner = self._owners.get(task, "") if role is Role.ACTIVE else ""
+                        self._moved.setdefault((owner, member_id), []).append((role, task))
+
+    def text(self) -> str:
+        """Returns a text about the moves; "" if the new target adds no task to any member."""
+        parts = []
+        for (earlier, owner), given in list(self._moved.items())[:_PAIRS_SHOWN]:
+            source = f" from {earlier}" if earlier else ""
+            parts.append(f"{tasks_named(given)}{source} to {owner}")
+        if len(self._moved) > _PAIRS_SHOWN:
+            parts.append(f"{len(self._moved) - _PAIRS_SHOWN} more moves")
+        return "; ".join(parts)

@@ -12,7 +12,7 @@ from coordinator import on_command
 from coordinator.calls import OffsetCommit, TopicOffsets
 from coordinator.config import StreamsSettings
 from coordinator.consumer.events import EpochBumped, EpochCause, GroupReconciled, TargetComputed
-from coordinator.events import Assigned, Cause
+from coordinator.events import Assigned, Cause, JoinRefused
 from coordinator.outcome import EndpointTopics, StreamsHeartbeatReply
 from coordinator.streams.states import StreamsGroupState
 from coordinator.topics_image import Topic
@@ -662,3 +662,34 @@ def test_streams_heartbeat_is_refused_when_its_assignment_does_not_fit_a_batch()
     assert reply.error_code == GROUP_MAX_SIZE_REACHED
     assert "max.message.bytes" in str(reply.error_message)
     assert GROUP not in groups.shard.view.streams_groups
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"client_tags": (("zone", "z" * 900),)},
+            "The metadata of the member, with its client tags,",
+        ),
+        ({"topology": Topology(0, (Subtopology("s" * 900, ("t",)),))}, "The topology"),
+    ],
+)
+def test_metadata_or_topology_that_does_not_fit_a_batch_is_refused_with_its_own_text(
+    fields: dict[str, Any], text: str
+) -> None:
+    groups = StreamsGroups(max_record_bytes=900)
+    reply = groups.join("a", **fields)
+    assert reply.error_code == GROUP_MAX_SIZE_REACHED
+    assert reply.error_message == (
+        f"{text} does not fit into a batch of __consumer_offsets (max.message.bytes)."
+    )
+    assert GROUP not in groups.shard.view.streams_groups
+    assert [type(each) for each in groups.events] == [JoinRefused]
+
+
+def test_known_member_whose_new_metadata_does_not_fit_a_batch_keeps_its_metadata() -> None:
+    groups = StreamsGroups(max_record_bytes=900)
+    groups.stable("a")
+    reply = groups.send("a", 2, client_tags=(("zone", "z" * 900),))
+    assert "client tags" in str(reply.error_message)
+    assert groups.group.members["a"].metadata.client_tags == ()
