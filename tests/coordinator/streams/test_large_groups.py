@@ -349,8 +349,13 @@ def test_journal_does_not_count_a_target_of_an_older_epoch_to_the_rebalance() ->
     bumped = EpochBumped(GROUP, 4, EpochCause.MEMBER_JOINED, "b", "b joined")
     journal.observe(bumped, Now(1, 1))
     journal.observe(TargetComputed(GROUP, 3, "sticky", 1, 1, "0_0 to a"), Now(2, 2))
+    assert rebalances(journal) == [("assign", "")]
+    journal.observe(TargetComputed(GROUP, 4, "sticky", 2, 1, "0_0 to b"), Now(3, 3))
+    assert rebalances(journal) == [("revoke", "0_0 to b")]
+
+
+def rebalances(journal: Journal) -> list[tuple[str, str]]:
+    """Returns the phase and the moves of each rebalance of the group."""
     entry = journal.get(GROUP)
     assert entry is not None
-    assert [(each.phase, each.moved) for each in entry.rebalances] == [("assign", "")]
-    journal.observe(TargetComputed(GROUP, 4, "sticky", 2, 1, "0_0 to b"), Now(3, 3))
-    assert [(each.phase, each.moved) for each in entry.rebalances] == [("revoke", "0_0 to b")]
+    return [(each.phase, each.moved) for each in entry.rebalances]
