@@ -130,8 +130,8 @@ class Reader(Protocol):
     """The number of records with an unknown type that were skipped, by type."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
-        """Returns the runs of a batch that can be replayed now, each with the offset of its first
-        record.
+        """Returns the runs of a batch that can be replayed now, each with its base offset. A run of
+        None means that a large record is not decoded completely: the caller may pause.
 
         Raises CorruptStoredRecord if the batch can't be decoded.
         """

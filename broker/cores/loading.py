@@ -120,8 +120,9 @@ async def _replay(
         if slices.over:
             await _pause(hosted, slices)
         for base_offset, run in reader.runs(data, header):
-            replay(run, base_offset)
-            hosted.loaded_records += len(run)
+            if run is not None:  # else a record is not decoded completely
+                replay(run, base_offset)
+                hosted.loaded_records += len(run)
             if slices.over:
                 await _pause(hosted, slices)
     if due is not None and due != log.log_end_offset:

@@ -41,6 +41,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from coordinator.assignors.process_load import ProcessesByLoad, by_load
 from offsets.streams_records import TaskRoles
+from protocol.steps import at_once
 
 NAME: Final = "sticky"
 _NOBODY: Final = -1
@@ -73,16 +74,6 @@ def assign(
 ) -> dict[str, TaskRoles]:
     """Returns the target tasks of each member, by member id."""
     return at_once(assign_in_steps(members, subtopologies, num_standby_replicas))
-
-
-def at_once(steps: Generator[None, None, Item]) -> Item:
-    """Runs all steps. Returns the result of the last one."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            result: Item = done.value
-            return result
 
 
 def assign_in_steps(

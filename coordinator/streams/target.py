@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Final
 
-from coordinator.assignors.sticky_tasks import at_once
 from coordinator.consumer.events import TargetComputed
 from coordinator.step import WHOLE_STEP, Step, Sweep
 from coordinator.streams.changes import StreamsChanges
@@ -26,6 +25,7 @@ from coordinator.streams.group import StreamsGroup, StreamsMember
 from coordinator.streams.topology import ConfiguredTopology, configure
 from offsets.streams_records import StreamsGroupRun
 from protocol.records.batch import HEADER_BYTES
+from protocol.steps import at_once
 
 ASSIGNOR: Final = "sticky"
 AT_ONCE: Final = 2_000

@@ -236,11 +236,22 @@ class Ranges:
         end = self._split(min(offset, self.end_offset + 1))
         dropped = self._ranges[:end]
         del self._ranges[:end]
-        for each in dropped:
-            if each.is_complete():
-                self.complete_count -= len(each)
-            if each.lock is not None:
-                self.locks.drop(each.lock, len(each))
+        complete = 0
+        held: dict[Lock, int] = {}
+        for each in dropped:  # up to 90,000: without calls, 7 ms
+            lock = each.lock
+            if lock is not None:
+                if lock in held:
+                    held[lock] += each.last - each.first + 1
+                else:
+                    held[lock] = each.last - each.first + 1
+                if each.transition is not None and is_final(each.transition.state):
+                    complete += each.last - each.first + 1
+            elif each.state > ACQUIRED:
+                complete += each.last - each.first + 1
+        self.complete_count -= complete
+        for lock, records in held.items():
+            self.locks.drop(lock, records)
         self.start_offset = offset
         self.end_offset = max(self.end_offset, offset - 1)
         self.move_start()

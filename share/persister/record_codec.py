@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -19,6 +19,7 @@ from protocol.errors import ProtocolError
 from protocol.records.corrupt import CorruptStoredRecord
 from protocol.records.section import Record, encode_record_body
 from protocol.records.varint import encode_varint
+from protocol.steps import at_once
 from protocol.wire import varint
 from share.persister.combining import are_ascending, combine, has_empty
 from share.persister.values import UNKNOWN_COUNT, ShareStateRun, SnapshotValue, UpdateValue
@@ -42,8 +43,9 @@ _UNTAGGED = struct.Struct(">qqbhx")
 """The fields of a batch, without the number of tagged fields, which is at `_TAGS_AT`."""
 _TAGS_AT = _UNTAGGED.size - 1
 _COUNT_TAG = b"\x01\x00\x04"
-"""The beginning of a tagged field section with one field, which has the tag 0 and 4 bytes: the
-delivery complete count."""
+"""One tagged field with the tag 0 and 4 bytes: the delivery complete count."""
+_BATCHES_PER_PIECE = 5_000
+"""The number of batches that are decoded in one piece, in 2 ms."""
 _RECORD_BYTES_AT_MOST = 120
 """An upper bound of the size of a record in bytes, without its group id and its batches."""
 
@@ -95,18 +97,36 @@ def encode_value(value: SnapshotValue | UpdateValue | None) -> bytes | None:
 def runs_of_records(
     records: Iterable[Record], skipped: Counter[int]
 ) -> Iterator[tuple[int, ShareStateRun]]:
-    """Yields the log offset and the run of each record. ``skipped`` counts the records of unknown
-    types, by type. Raises CorruptShareRecord."""
-    for record in records:
-        try:
-            run = _run(record, skipped)
-        except (ProtocolError, ValueError) as error:
-            raise CorruptShareRecord(record.offset, str(error)) from None
+    """Yields the log offset and the run of each record; ``skipped`` counts the records of unknown
+    types, by type.
+
+    Raises CorruptShareRecord.
+    """
+    for offset, run in runs_in_pieces(records, skipped):
         if run is not None:
-            yield record.offset, run
+            yield offset, run
 
 
-def _run(record: Record, skipped: Counter[int]) -> ShareStateRun | None:
+def runs_in_pieces(
+    records: Iterable[Record], skipped: Counter[int]
+) -> Iterator[tuple[int, ShareStateRun | None]]:
+    """Yields the same as `runs_of_records`, and yields None in place of a run after each piece of
+    the decoding of a large record."""
+    for record in records:
+        steps = _run(record, skipped)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                if done.value is not None:
+                    yield record.offset, done.value
+                break
+            except (ProtocolError, ValueError) as error:
+                raise CorruptShareRecord(record.offset, str(error)) from None
+            yield record.offset, None
+
+
+def _run(record: Record, skipped: Counter[int]) -> Generator[None, None, ShareStateRun | None]:
     key = record.key
     if key is None or len(key) < 2:
         raise ProtocolError("the key is missing or too short for a record type")
@@ -121,7 +141,8 @@ def _run(record: Record, skipped: Counter[int]) -> ShareStateRun | None:
     topic_id, partition = _PLACE.unpack_from(key, place_at)
     found = SharePartitionKey(str(key[4:place_at], "utf-8"), topic_id, partition)
     if record.value is not None:
-        return ShareStateRun(found, decode_value(record_type, record.value))
+        value = yield from decode_in_pieces(record_type, record.value)
+        return ShareStateRun(found, value)
     if record_type == UPDATE:
         raise ProtocolError("a ShareUpdate must not be a tombstone")
     return ShareStateRun(found, None)
@@ -129,23 +150,38 @@ def _run(record: Record, skipped: Counter[int]) -> ShareStateRun | None:
 
 def decode_value(record_type: int, data: bytes) -> SnapshotValue | UpdateValue:
     """Returns the value of a record of this type. Raises ProtocolError or ValueError."""
+    return at_once(decode_in_pieces(record_type, data))
+
+
+def decode_in_pieces(
+    record_type: int, data: bytes
+) -> Generator[None, None, SnapshotValue | UpdateValue]:
+    """Returns the same as `decode_value`; yields after each `_BATCHES_PER_PIECE` batches."""
     if len(data) < 2:
         raise ProtocolError(f"the value of {len(data)} bytes is too short for a version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != _VALUE_VERSION:
         raise ProtocolError(f"the value has version {version}, expected {_VALUE_VERSION}")
-    value = _decode_usual(record_type, data) or _decode_by_schema(record_type, data)
-    if has_empty(value.batches):
-        batch = next(each for each in value.batches if each.last_offset < each.first_offset)
-        raise ProtocolError(f"the batch {batch.first_offset} to {batch.last_offset} is empty")
-    if not are_ascending(value.batches):
-        value = value._replace(batches=combine((), value.batches, -1))
-    return value
+    value = yield from _decode_usual(record_type, data)
+    if value is None:
+        value = _decode_by_schema(record_type, data)
+    batches, ascending = value.batches, True
+    for first in range(0, len(batches), _BATCHES_PER_PIECE):
+        piece = batches[first : first + _BATCHES_PER_PIECE + 1]
+        if has_empty(piece):
+            batch = next(each for each in piece if each.last_offset < each.first_offset)
+            raise ProtocolError(f"the batch {batch.first_offset} to {batch.last_offset} is empty")
+        ascending = ascending and are_ascending(piece)
+        if first + _BATCHES_PER_PIECE < len(batches):
+            yield
+    return value if ascending else value._replace(batches=combine((), batches, -1))
 
 
-def _decode_usual(record_type: int, data: bytes) -> SnapshotValue | UpdateValue | None:
-    """Decodes a value that has no tagged field, or only the delivery complete count, as Kafka 4.3.1
-    writes all values. Returns None for other values."""
+def _decode_usual(
+    record_type: int, data: bytes
+) -> Generator[None, None, SnapshotValue | UpdateValue | None]:
+    """Decodes a value whose only tagged field may be the delivery complete count, as Kafka 4.3.1
+    writes all values; returns None for other values."""
     head = _SNAPSHOT_HEAD if record_type == SNAPSHOT else _UPDATE_HEAD
     try:
         _, *fields = head.unpack_from(data)
@@ -155,7 +191,13 @@ def _decode_usual(record_type: int, data: bytes) -> SnapshotValue | UpdateValue 
             return None
         if any(data[position + _TAGS_AT : end : _BATCH.size]):
             return None
-        batches = list(map(StateBatch._make, _UNTAGGED.iter_unpack(data[position:end])))
+        batches: list[StateBatch] = []
+        size = _BATCH.size * _BATCHES_PER_PIECE
+        for first in range(position, end, size):
+            piece = data[first : min(first + size, end)]
+            batches += map(StateBatch._make, _UNTAGGED.iter_unpack(piece))
+            if first + size < end:
+                yield
     except (IndexError, struct.error):
         return None  # decoding by the schema raises the exact error
     rest = data[end:]

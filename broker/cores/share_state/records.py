@@ -14,7 +14,7 @@ from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import stored_records
-from share.persister.record_codec import CorruptShareRecord, runs_of_records
+from share.persister.record_codec import CorruptShareRecord, runs_in_pieces
 from share.persister.shard import ShareStateShard
 from share.persister.values import ShareStateRun, coordinator_key
 
@@ -37,9 +37,9 @@ class ShareStateReader:
         self._partitions = partitions
         self._pass_over = pass_over
 
-    def runs(self, data: Buffer, header: BatchHeader) -> Iterator[tuple[int, ShareStateRun]]:
-        """Yields a run for each record of a batch, except for records to skip. Raises
-        CorruptShareRecord."""
+    def runs(self, data: Buffer, header: BatchHeader) -> Iterator[tuple[int, ShareStateRun | None]]:
+        """Yields a run for each record that is not skipped, and None after each piece of a large
+        record. Raises CorruptShareRecord."""
         if header.is_control:
             return
         try:
@@ -50,7 +50,7 @@ class ShareStateReader:
         except CorruptRecords as error:
             reason = f"the batch of {header.record_count} records can't be read: {error}"
             raise CorruptShareRecord(header.base_offset, reason) from error
-        yield from runs_of_records(records, self.skipped)
+        yield from runs_in_pieces(records, self.skipped)
 
     def replay(self, run: ShareStateRun, base_offset: int) -> None:
         """Replays a run into the shard. Raises CorruptShareRecord if this fails."""

@@ -7,6 +7,7 @@ from share.partition.loading import loading
 from share.partition.settings import ShareSettings
 from share.partition.share_partition import SharePartition
 from share.values import StateBatch, StoredState
+from tests.instructions import instructions
 from tests.share.partition.share_partitions import (
     ACCEPT,
     ACKNOWLEDGED,
@@ -101,3 +102,12 @@ def test_stored_state_is_loaded_in_pieces() -> None:
     state = StoredState(3, 1, 0, -1, batches)
     assert len(list(loading(state))) == 2
     assert len(states(SharePartition(KEY, state, ShareSettings()))) == OFFSETS - 1
+
+
+def test_dropped_ranges_cost_less_than_a_call_each() -> None:
+    ranges = scattered()._ranges
+    counted = list(ranges)
+    calls = instructions(lambda: [each.is_complete() for each in counted])
+    assert len(counted) > 2 * RANGES - 2
+    assert instructions(lambda: ranges.drop_before(OFFSETS + 1)) < 1.5 * calls
+    assert (ranges.start_offset, ranges.complete_count, list(ranges)) == (OFFSETS + 1, 0, [])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from protocol import log_records
 from protocol.records.batch import assemble_batch, read_header, records_of
 from protocol.records.section import Record
+from share.persister import record_codec
 from share.persister.combining import combine
 from share.persister.record_codec import (
     SNAPSHOT,
@@ -26,6 +27,7 @@ from share.persister.record_codec import (
     encode_value,
     run_bytes_at_most,
     run_records,
+    runs_in_pieces,
     runs_of_records,
 )
 from share.persister.values import ShareStateRun, SnapshotValue, UpdateValue, coordinator_key
@@ -188,3 +190,50 @@ def test_records_of_unknown_types_are_skipped_and_counted() -> None:
 def test_coordinator_key_of_a_share_partition_has_kafkas_form() -> None:
     key = SharePartitionKey("grüße", bytes(range(250, 256)) * 2 + bytes(4), 12)
     assert coordinator_key(key) == "grüße:-vv8_f7_-vv8_f7_AAAAAA:12"
+
+
+def large_record(batches: int, **changed: StateBatch) -> Record:
+    """Returns the record of a snapshot with this number of batches. ``changed`` replaces batches,
+    by names such as b7."""
+    found = [StateBatch(3 * n, 3 * n, 2, 1) for n in range(batches)]
+    for name, batch in changed.items():
+        found[int(name[1:])] = batch
+    run = ShareStateRun(
+        SharePartitionKey("g", bytes(16), 0), SnapshotValue(0, 0, 0, 0, 1, 1, tuple(found), 5)
+    )
+    return Record(7, 0, encode_key(run), encode_value(run.value))
+
+
+@pytest.mark.parametrize("batches", range(8))
+def test_value_that_is_decoded_in_pieces_is_equal(
+    batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = large_record(batches)
+    [(_, whole)] = runs_in_pieces([record], Counter())
+    monkeypatch.setattr(record_codec, "_BATCHES_PER_PIECE", 2)
+    *pauses, last = runs_in_pieces([record], Counter())
+    assert last == (7, whole)
+    pieces = max(1, (batches + 1) // 2)
+    assert pauses == [(7, None)] * (2 * (pieces - 1))
+    assert list(runs_of_records([record], Counter())) == [last]
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_batches_that_are_not_ascending_are_found_between_and_in_pieces(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_codec, "_BATCHES_PER_PIECE", 2)
+    overlapping = large_record(6, **{f"b{at}": StateBatch(3 * at - 3, 3 * at, 4, 1)})
+    [(_, run)] = runs_of_records([overlapping], Counter())
+    assert isinstance(run.value, SnapshotValue)
+    assert len(run.value.batches) == 5
+    empty = large_record(6, **{f"b{at}": StateBatch(3 * at, 3 * at - 1, 4, 1)})
+    with pytest.raises(CorruptShareRecord, match=f"the batch {3 * at} to {3 * at - 1} is empty"):
+        list(runs_in_pieces([empty], Counter()))
+
+
+def test_largest_record_is_decoded_in_short_pieces() -> None:
+    record = large_record(45_000)
+    *pauses, (_, run) = runs_in_pieces([record], Counter())
+    assert run is not None
+    assert len(pauses) == 16
