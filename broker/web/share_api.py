@@ -1,5 +1,8 @@
 """`/api/share/GROUP`: the share partitions of a share group, the members that hold records, and the
-deliveries of records that were delivered again or archived."""
+deliveries of records that were delivered again or archived.
+
+`/api/share/GROUP/partitions`: the share partitions of one topic that this broker knows. In a
+cluster, the coordinator of the group may not know those that other brokers lead."""
 
 from __future__ import annotations
 
@@ -20,7 +23,12 @@ from broker.web.readers.reader import reader_of
 from broker.web.readers.redaction import Redaction
 from broker.web.views.groups import member_rows
 from broker.web.views.search_names import topics_named
-from broker.web.views.share import Wanted, share_head, share_partition_rows
+from broker.web.views.share import (
+    Wanted,
+    known_partition_rows,
+    share_head,
+    share_partition_rows,
+)
 from broker.web.views.verdicts import findings_of
 from coordinator.share.group_view import ShareGroupView
 from security.acls.model import ResourceType
@@ -43,9 +51,9 @@ class ShareApi:
         """Returns one share group with its members and share partitions."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         parts = path_parts(raw, _PREFIX)
-        if len(parts) != 1 or not parts[0]:
+        if not parts or not parts[0] or parts[1:] not in ([], ["partitions"]):
             return refused(404, f"unknown path {request.url.path}: use /api/share/GROUP")
-        [group_id] = parts
+        group_id = parts[0]
         reader = reader_of(request.scope)
         if not reader.sees_group(group_id):
             return forbidden(reader, ResourceType.GROUP, group_id)
@@ -54,6 +62,8 @@ class ShareApi:
             return refused(400, wanted)
         if wanted.topic is not None and not reader.sees_topic(wanted.topic):
             return forbidden(reader, ResourceType.TOPIC, wanted.topic)
+        if parts[1:]:
+            return self._known(group_id, wanted)
         hosted = self.sources.groups.hosted_for(group_id)
         if (answer := unreadable(f"group {group_id}", hosted)) is not None:
             return answer
@@ -74,6 +84,13 @@ class ShareApi:
             members=shown.rows(member_rows(self.sources, group)),
             partitions=shown.rows(share_partition_rows(self.sources, group, wanted)),
         )
+
+    def _known(self, group_id: str, wanted: Wanted) -> Response:
+        """Returns the share partitions of a topic that this broker knows."""
+        if wanted.topic is None:
+            return refused(400, "topic: name one, as in ?topic=orders")
+        rows = known_partition_rows(self.sources, group_id, wanted.topic, wanted)
+        return listing(self.sources.slicer, {"group": group_id}, partitions=rows)
 
 
 def _wanted(request: Request) -> Wanted | str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from cli import clock, output
+from cli.broker_answers import BrokerAnswers
 from cli.client.cluster import Cluster, Connection, parse_address
 from cli.client.configs import BROKER_RESOURCE, Resource, describe
-from cli.cluster.broker_answers import BrokerAnswers
 from cli.cluster.facts import Facts, read_facts, read_session, read_views
 from cli.cluster.faults import OTHER_VIEW, UNREACHABLE, Fault, faults
 from cli.cluster.reported_faults import Twin, reported_faults

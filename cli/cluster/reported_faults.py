@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cli.cluster.broker_answers import ASKED
+from cli.broker_answers import ASKED
 from cli.cluster.faults import Fault
 from cli.groups.why import some
 from cli.output import counted

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import typer
 
 from cli import output
+from cli.broker_answers import BrokerAnswers
 from cli.client.cluster import Cluster
-from cli.cluster.broker_answers import BrokerAnswers
 from cli.cluster.facts import Facts, Replicas, read_facts
 from cli.cluster.stories import last_move, left_isr, merged
 from cli.cluster.telling import (

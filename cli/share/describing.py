@@ -3,10 +3,11 @@ holds."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from cli import output
-from cli.http import api_at
+from cli.client.cluster import Cluster
 from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, GroupName, Http, Json, Timeout, Wide
 from cli.share.reading import Place, deliveries, read_group
@@ -47,7 +48,8 @@ def describe(
     json: Json = False,
 ) -> None:
     """Show a share group: its partitions, and which member holds which records until when."""
-    found = read_group(api_at(bootstrap, "share describe", http, timeout, group), group, Place())
+    with closing(Cluster(bootstrap, timeout_s=timeout)) as cluster:
+        found = read_group(cluster, "share describe", http, timeout, group, Place())
     if json:
         output.show_json(found)
         return

@@ -13,7 +13,6 @@ from cli.client.cluster import Cluster, Connection
 from cli.client.fetch import fetch
 from cli.client.offsets_at import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from cli.errors import USAGE, CommandError
-from cli.http import api_of
 from cli.layout import Column, Columns
 from cli.options import (
     BOOTSTRAP,
@@ -71,7 +70,7 @@ def peek(
     if wanted.topic is None or wanted.partition is None or wanted.offset is not None:
         raise CommandError(f"{place}: name one partition, as in TOPIC:PARTITION", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    found = read_group(api_of(cluster, "share peek", http, timeout, group), group, wanted)
+    found = read_group(cluster, "share peek", http, timeout, group, wanted)
     [row] = found["partitions"]
     rows = list(_records(cluster, row, most, found["isolation"]))
     if json:
@@ -94,7 +93,7 @@ def _records(
 ) -> Iterator[dict[str, Any]]:
     """Yields the records in each state, at most ``most`` in each, with the member that holds
     them."""
-    if row["start_offset"] is None:
+    if row["start_offset"] is None or row["log_end_offset"] is None:
         return
     where = row["topic"], row["partition"]
     leader = cluster.leaders([where[0]])[where]

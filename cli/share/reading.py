@@ -1,5 +1,5 @@
-"""Reads a share group from Muster's HTTP API, and parses the partition or record that a user
-names."""
+"""Reads a share group from the HTTP API of its brokers, and parses the partition or record that a
+user names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import re
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from cli import output
+from cli.broker_answers import BrokerAnswers
+from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
-from cli.http import Api
+from cli.groups.why import some
+from cli.http import api_of, every_api
 
 Value = dict[str, Any]
+
+NO_LEADER = -1
+"""The leader id of a partition without a leader."""
 
 _PLACE = re.compile(r"([^:@]+)(?::(\d{1,10})(?:@(\d{1,19}))?)?")
 
@@ -39,15 +46,91 @@ def place_of(text: str | None) -> Place:
     )
 
 
-def read_group(api: Api, group: str, place: Place) -> Value:
+def read_group(
+    cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str, place: Place
+) -> Value:
     """Returns the share partitions of a group. Raises CommandError if the group does not read
-    ``place``."""
+    ``place``.
+
+    In a cluster, each share partition is as its leader shows it. ``unanswered`` has the leaders
+    that did not answer; a warning names them too. With --http, only the broker at that address is
+    queried.
+    """
+    api = api_of(cluster, what, http, timeout_s, group)
     asked = {name: value for name, value in place._asdict().items() if value is not None}
-    found: Value = api.get(f"/api/share/{quote(group, safe='')}", **asked)
+    path = f"/api/share/{quote(group, safe='')}"
+    found: Value = api.get(path, **asked)
     if place.topic is not None and not found["partitions"]:
         where = place.topic if place.partition is None else f"{place.topic}:{place.partition}"
         raise CommandError(f"share group {group} does not read {where}")
+    found["unanswered"] = []
+    if http is None and found["partitions"]:
+        _read_leaders(cluster, what, path, asked, found)
     return found
+
+
+def _read_leaders(cluster: Cluster, what: str, path: str, asked: Value, found: Value) -> None:
+    """Replaces each share partition by what its leader shows, if the cluster has several
+    brokers."""
+    topics = list(dict.fromkeys(row["topic"] for row in found["partitions"]))
+    metadata = cluster.metadata(topics, cluster.deadline.left_s())
+    if len(metadata["brokers"]) < 2:
+        return
+    leaders = {
+        (topic["name"], each["partition_index"]): each["leader_id"]
+        for topic in metadata["topics"]
+        for each in topic["partitions"]
+    }
+    brokers = BrokerAnswers(every_api(cluster, what))
+    shown: dict[tuple[str, int], dict[int, Value]] = {}
+    for topic in topics:
+        answers = brokers.all(f"{path}/partitions", **{**asked, "topic": topic})
+        for node, answer in answers.items():
+            for row in answer["partitions"]:
+                shown.setdefault((topic, row["partition"]), {})[node] = row
+    clients = {each["member"]: each for each in found["members"]}
+    missing: dict[int, list[str]] = {}
+    for number, row in enumerate(found["partitions"]):
+        where = row["topic"], row["partition"]
+        leader, rows = leaders.get(where, NO_LEADER), shown.get(where, {})
+        if leader not in rows:
+            missing.setdefault(leader, []).append(f"{where[0]}-{where[1]}")
+        found["partitions"][number] = _named(_best(row, leader, rows), clients)
+    for node, names in sorted(missing.items()):
+        why = brokers.unasked.get(node, "it does not know them")
+        found["unanswered"].append({"broker": node, "why": why, "partitions": names})
+        leader = f"broker {node} did not answer ({why})" if node >= 0 else "no broker leads them"
+        output.warn(f"deliveries in {some(names)} may be missing: {leader}")
+
+
+def _best(row: Value, leader: int, rows: dict[int, Value]) -> Value:
+    """Returns the leader's view of a share partition if the leader has loaded it, else a view with
+    the stored state and the leader's offsets of the log. ``row`` is the view of the group's
+    coordinator."""
+    led = rows.get(leader)
+    if led is not None and led["loaded"]:
+        return led
+    stored = [each for each in (row, *rows.values()) if each["start_offset"] is not None]
+    best = {**(stored[0] if stored else led or row)}
+    if led is not None:
+        end_offset, next_offset = led["log_end_offset"], best["next_offset"]
+        best |= {"log_end_offset": end_offset, "log_start_offset": led["log_start_offset"]}
+        if end_offset is not None and next_offset is not None:
+            best["unread"] = max(0, end_offset - next_offset)
+    return best
+
+
+def _named(row: Value, clients: dict[str, Value]) -> Value:
+    """Returns a view with the clients and hosts of the members, which only the coordinator of the
+    group knows."""
+    for each in (
+        *row["in_flight"],
+        *(one for seen in row["histories"] for one in seen["outcomes"]),
+    ):
+        known = clients.get(each["member"])
+        if each["client"] is None and known is not None:
+            each |= {"client": known["client"], "host": known["host"]}
+    return row
 
 
 def who(entry: Value) -> str:

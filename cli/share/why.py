@@ -3,13 +3,14 @@ them, and the records' present state."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
 
 from cli import output
+from cli.client.cluster import Cluster
 from cli.groups.why import finding_lines
-from cli.http import api_at
 from cli.options import (
     BOOTSTRAP,
     INT32,
@@ -51,7 +52,8 @@ def why(
     The most often delivered records are first. Needs Muster's HTTP API.
     """
     wanted = place_of(place)
-    found = read_group(api_at(bootstrap, "share why", http, timeout, group), group, wanted)
+    with closing(Cluster(bootstrap, timeout_s=timeout)) as cluster:
+        found = read_group(cluster, "share why", http, timeout, group, wanted)
     if json:
         output.show_json(found)
         return

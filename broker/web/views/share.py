@@ -155,6 +155,29 @@ def share_partition_rows(
             yield None
 
 
+def known_partition_rows(
+    sources: Sources, group_id: str, topic_name: str, wanted: Wanted
+) -> Iterator[View | None]:
+    """Yields the views of the share partitions of one topic whose log or state is on this broker,
+    which need not be the coordinator of the group. Only the coordinator knows the members: the
+    views have member ids without clients and hosts."""
+    topic = sources.registry.topic(topic_name)
+    if topic is None:
+        return
+    in_memory = {live.key: live for live in sources.share_partitions.of_group(group_id)}
+    archived = archived_of(sources, group_id)
+    for partition in range(topic.partitions):
+        if wanted.partition not in (None, partition):
+            continue
+        key = SharePartitionKey(group_id, topic.topic_id, partition)
+        is_stored = sources.share_states.view_of(coordinator_key(key)) is not None
+        if is_stored or key in in_memory or sources.logs.get(topic_name, partition) is not None:
+            entries = archived.get((topic.topic_id.hex(), partition), ())
+            live = in_memory.get(key)
+            yield from _row(sources, topic_name, key, live, {}, entries, wanted.offset)
+        yield None
+
+
 def _row(
     sources: Sources,
     topic: str,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.web.views import share as views
 from protocol.messages.alter_share_group_offsets import API as ALTER
 from protocol.messages.delete_groups import API as DELETE_GROUPS
@@ -238,6 +240,39 @@ async def test_share_api_refuses_groups_of_other_types_and_invalid_parameters(
         assert (await seen.get("/api/share/none")).status_code == 404
         for query in ("partition=0", "topic=orders&partition=x", "topic=orders&offset=1"):
             assert (await seen.get(f"{PATH}?{query}")).status_code == 400
+
+
+async def test_known_share_partitions_need_no_coordinator_and_have_no_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, _ = await two_sharers(seen, 5)
+        assert await one.fetch(2) == [(0, 1, 1)]
+        monkeypatch.setattr(seen.broker.groups, "hosted_for", lambda _: None)
+        view = await got(seen, f"{PATH}/partitions?topic=orders")
+        assert view["group"] == PAYMENTS
+        assert [(row["partition"], row["loaded"]) for row in view["partitions"]] == [
+            (0, True),
+            (1, False),
+            (2, False),
+        ]
+        [held] = view["partitions"][0]["in_flight"]
+        assert (held["member"], held["client"], held["last_offset"]) == ("payments-1-aaaa", None, 1)
+        row = await first(seen, f"{PATH}/partitions?topic=orders&partition=0&offset=4")
+        assert (row["in_flight"], row["log_end_offset"]) == ([], 5)
+        assert (await got(seen, f"{PATH}/partitions?topic=none"))["partitions"] == []
+        assert (await seen.get(f"{PATH}/partitions")).status_code == 400
+        assert (await seen.get(f"{PATH}/others?topic=orders")).status_code == 404
+
+
+async def test_known_share_partitions_are_hidden_without_describe(tmp_path: Path) -> None:
+    async with securely(tmp_path, SETTINGS) as seen:
+        await two_sharers(seen)
+        path = f"{PATH}/partitions?topic=orders"
+        for right in ((DESCRIBE, GROUP, PAYMENTS), (DESCRIBE, TOPIC, "orders")):
+            assert (await seen.as_("alice", path)).status_code == 403
+            seen.rights.give("alice", [right])
+        assert len((await seen.json("alice", path))["partitions"]) == 3
 
 
 async def test_share_api_hides_groups_and_topics_without_describe(tmp_path: Path) -> None:

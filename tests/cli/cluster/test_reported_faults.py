@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.cluster.broker_answers import ASKED
+from cli.broker_answers import ASKED
 from cli.cluster.reported_faults import Twin, reported_faults
 
 Value = dict[str, Any]
