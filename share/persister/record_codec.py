@@ -19,7 +19,6 @@ from protocol.errors import ProtocolError
 from protocol.records.corrupt import CorruptStoredRecord
 from protocol.records.section import Record, encode_record_body
 from protocol.records.varint import encode_varint
-from protocol.steps import at_once
 from protocol.wire import varint
 from share.persister.combining import are_ascending, combine, has_empty
 from share.persister.values import UNKNOWN_COUNT, ShareStateRun, SnapshotValue, UpdateValue
@@ -150,6 +149,8 @@ def _run(record: Record, skipped: Counter[int]) -> Generator[None, None, ShareSt
 
 def decode_value(record_type: int, data: bytes) -> SnapshotValue | UpdateValue:
     """Returns the value of a record of this type. Raises ProtocolError or ValueError."""
+    from protocol.steps import at_once  # a broker decodes in pieces
+
     return at_once(decode_in_pieces(record_type, data))
 
 
