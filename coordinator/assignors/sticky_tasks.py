@@ -184,7 +184,9 @@ class _Assignment:
                 yield
         left.sort()
         order = by_load(self._sizes, [len(members) for members in self._members_of], len(left))
+        yield
         turns = self._turns(order)
+        yield
         for placed in _pieces(list(zip(left, order, strict=True))):
             self._spread_active(placed, turns)
             yield

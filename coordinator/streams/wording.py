@@ -46,7 +46,9 @@ class Moves:
 
     def __init__(self) -> None:
         self._owners: dict[Task, str] = {}
-        self._moved: dict[tuple[str, str], list[tuple[Role, Task]]] = {}
+        self._moved: dict[tuple[str, str], list[tuple[Role, Task]] | None] = {}
+        """The tasks that moved, by old and new owner; None for pairs that the text does not show.
+        """
 
     def read_before(self, member_id: str, roles: TaskRoles) -> None:
         """Reads the previous target of a member. All previous targets must be read first."""
@@ -64,12 +66,21 @@ class Moves:
                     if partition not in kept:
                         task = name, partition
                         owner = self._owners.get(task, "") if role is Role.ACTIVE else ""
-                        self._moved.setdefault((owner, member_id), []).append((role, task))
+                        self._add((owner, member_id), role, task)
+
+    def _add(self, pair: tuple[str, str], role: Role, task: Task) -> None:
+        if pair not in self._moved:
+            self._moved[pair] = [] if len(self._moved) < _PAIRS_SHOWN else None
+        shown = self._moved[pair]
+        if shown is not None:
+            shown.append((role, task))
 
     def text(self) -> str:
         """Returns a text about the moves; "" if the new target adds no task to any member."""
         parts = []
-        for (earlier, owner), given in list(self._moved.items())[:_PAIRS_SHOWN]:
+        for (earlier, owner), given in self._moved.items():
+            if given is None:
+                continue
             source = f" from {earlier}" if earlier else ""
             parts.append(f"{tasks_named(given)}{source} to {owner}")
         if len(self._moved) > _PAIRS_SHOWN:
