@@ -11,13 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from offsets.columns import TopicColumns
-from offsets.expiry import (
-    NO_TIMESTAMP_MS,
-    ExpiryRule,
-    GroupCondition,
-    expires_at,
-    rule_for,
-)
+from offsets.expiry import ExpiryRule, GroupCondition, expires_at, may_expire, rule_for
 from offsets.pending import PendingOffsets
 from offsets.runs import (
     MarkerRun,
@@ -345,7 +339,9 @@ class OffsetCache:
         """Returns whether an offset in a topic may expire by ``until_ms``. Reads only one column;
         true may be returned although no offset expires."""
         columns = self._groups.get(group_id, {}).get(topic)
-        return columns is not None and _may_expire(topic, columns, rule, retention_ms, until_ms)
+        if columns is None:
+            return False
+        return may_expire(topic, columns.commits_not_before_ms(), rule, retention_ms, until_ms)
 
     def due(
         self,
@@ -397,20 +393,8 @@ class OffsetCache:
         """Yields the topics of a group in which an offset may expire by ``until_ms``. Only one
         column of each topic is read."""
         for topic, columns in self._groups.get(group_id, {}).items():
-            if _may_expire(topic, columns, rule, retention_ms, until_ms):
+            if may_expire(topic, columns.commits_not_before_ms(), rule, retention_ms, until_ms):
                 yield topic, columns
 
     def count(self) -> int:
         return self._count
-
-
-def _may_expire(
-    topic: str, columns: TopicColumns, rule: ExpiryRule, retention_ms: int, until_ms: int
-) -> bool:
-    if topic in rule.kept_topics:
-        return False
-    commit_ms = columns.commits_not_before_ms()
-    if commit_ms < 0:
-        return True
-    at_ms = expires_at(rule, commit_ms, NO_TIMESTAMP_MS, retention_ms=retention_ms)
-    return at_ms <= until_ms

@@ -79,3 +79,16 @@ def expires_at(
         return expire_timestamp_ms
     since_ms = commit_timestamp_ms if rule.since_ms == NO_TIMESTAMP_MS else rule.since_ms
     return max(since_ms, rule.read_ms) + retention_ms
+
+
+def may_expire(
+    topic: str, commits_from_ms: int, rule: ExpiryRule, retention_ms: int, until_ms: int
+) -> bool:
+    """Returns whether an offset in a topic may expire by ``until_ms``, if no offset was committed
+    before ``commits_from_ms``; this argument is negative if expire timestamps are set."""
+    if topic in rule.kept_topics:
+        return False
+    if commits_from_ms < 0:
+        return True
+    at_ms = expires_at(rule, commits_from_ms, NO_TIMESTAMP_MS, retention_ms=retention_ms)
+    return at_ms <= until_ms

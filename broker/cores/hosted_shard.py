@@ -102,8 +102,7 @@ class HostedShard(Generic[CoreT]):
         """The states of producers in the shard's log, including the effect of accepted records."""
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """Assembles a batch from encoded records, their number, first offset and timestamps."""
-        self._form = PLAIN_FORM
-        self._magic = MAGIC
+        self._form, self._magic = PLAIN_FORM, MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
         """The leader epoch that the shard writes into its batches. If the kind of core requires it,

@@ -8,18 +8,15 @@ as it is stored, so that no member holds its records.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
-from heapq import heappop, heappush
-from itertools import pairwise
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.sources import Sources
 from broker.share.live_partition import LivePartition
+from broker.web.views.share_histories import Piece, journaled, latest_outcomes, pieces_of
 from coordinator.share.archived import Archived
 from coordinator.share.group_view import ShareGroupView
 from protocol.now import Now
@@ -46,7 +43,6 @@ _STATES: dict[DeliveryState, str] = {
     DeliveryState.ACKNOWLEDGED: "acknowledged",
     DeliveryState.ARCHIVED: "archived",
 }
-_FIRST = attrgetter("first_offset")
 
 
 class Wanted(NamedTuple):
@@ -226,8 +222,8 @@ def _row(
     view["more_in_flight"] = max(0, len(shown) - RANGES_SHOWN)
     first, last = (0, share.end_offset) if offset is None else (offset, offset)
     seen = share.outcomes(first, last)
-    outcomes = _journaled(archived, share.state_epoch, seen) + seen
-    histories = _pieces(_latest(outcomes), ranges, first, last)
+    outcomes = journaled(archived, share.state_epoch, seen) + seen
+    histories = pieces_of(latest_outcomes(outcomes), ranges, first, last)
     view["histories"] = [
         _history_view(outcomes, each, names) for each in histories[:HISTORIES_SHOWN]
     ]
@@ -286,102 +282,7 @@ def _range_view(each: InFlightRange, names: Names, now: Now) -> View:
     }
 
 
-class _Piece(NamedTuple):
-    """Consecutive records with the same delivery history and the same state."""
-
-    first_offset: int
-    last_offset: int
-    latest: Outcome
-    now: InFlightRange | None
-    """The in-flight range that contains the records; None if the records are not in flight."""
-
-    @property
-    def deliveries(self) -> int:
-        return max(self.latest.delivery_count, 0 if self.now is None else self.now.delivery_count)
-
-
-def _latest(outcomes: list[Outcome]) -> list[tuple[int, int, Outcome]]:
-    """Returns the latest outcome of each record, as non-overlapping ranges: first offset, last
-    offset and outcome."""
-    starts = sorted(outcomes, key=_FIRST, reverse=True)
-    bounds = sorted(
-        {each.first_offset for each in outcomes} | {each.last_offset + 1 for each in outcomes}
-    )
-    open_: list[tuple[int, int, Outcome]] = []
-    found: list[tuple[int, int, Outcome]] = []
-    for begin, end in pairwise(bounds):
-        while starts and starts[-1].first_offset <= begin:
-            each = starts.pop()
-            heappush(open_, (-each.delivery_count, -each.ended_ms, each))
-        while open_ and open_[0][2].last_offset < begin:
-            heappop(open_)
-        if open_:
-            found.append((begin, end - 1, open_[0][2]))
-    return found
-
-
-def _pieces(
-    spans: list[tuple[int, int, Outcome]], ranges: list[InFlightRange], first: int, last: int
-) -> list[_Piece]:
-    """Returns the records in ``spans``, split where their in-flight states differ. Records with
-    more deliveries come first; with equal counts, archived records come first."""
-    pieces: list[_Piece] = []
-    for begin, end, outcome in spans:
-        offset, until = max(begin, first), min(end, last)
-        while offset <= until:
-            index = bisect_right(ranges, offset, key=_FIRST) - 1
-            inside = ranges[index] if index >= 0 and ranges[index].last_offset >= offset else None
-            if inside is not None:
-                stop = min(inside.last_offset, until)
-            else:
-                later = ranges[index + 1].first_offset - 1 if index + 1 < len(ranges) else until
-                stop = min(later, until)
-            pieces.append(_Piece(offset, stop, outcome, inside))
-            offset = stop + 1
-    pieces.sort(key=lambda each: (-each.deliveries, not each.latest.archived, each.first_offset))
-    return pieces
-
-
-def _journaled(
-    archived: Sequence[Archived], state_epoch: int, seen: Sequence[Outcome]
-) -> list[Outcome]:
-    """Returns the outcomes in the journal that are not among ``seen``, the outcomes in memory.
-    Ignores journal entries of other state epochs, whose records may have been delivered again since
-    then."""
-    known = sorted([each for each in seen if each.archived], key=_FIRST)
-    return [
-        Outcome(
-            first,
-            last,
-            each.deliveries,
-            each.member_id,
-            each.began_ms,
-            each.at_ms,
-            each.outcome,
-            archived=True,
-        )
-        for each in archived
-        if each.state_epoch == state_epoch
-        for first, last in _unknown(each, known)
-    ]
-
-
-def _unknown(entry: Archived, known: Sequence[Outcome]) -> Iterator[tuple[int, int]]:
-    """Yields the offset ranges of a journal entry that are not covered by the outcomes ``known``,
-    which are in ascending order. One entry may correspond to several outcomes."""
-    first = entry.first_offset
-    for each in known:
-        if each.first_offset > entry.last_offset:
-            break
-        if each.delivery_count == entry.deliveries and each.last_offset >= first:
-            if each.first_offset > first:
-                yield first, each.first_offset - 1
-            first = each.last_offset + 1
-    if first <= entry.last_offset:
-        yield first, entry.last_offset
-
-
-def _history_view(outcomes: Sequence[Outcome], piece: _Piece, names: Names) -> View:
+def _history_view(outcomes: Sequence[Outcome], piece: Piece, names: Names) -> View:
     latest, inside = piece.latest, piece.now
     state = "archived" if latest.archived else "acknowledged"
     mine = [each for each in outcomes if _contains(each, piece.first_offset)]
