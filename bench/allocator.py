@@ -5,8 +5,9 @@
 Each connection has one Produce of 950 kB in flight. The output has the megabytes that the broker
 accepts per second of its CPU time, and its resident memory in MB: at the end of the load, and two
 seconds after all connections have closed. The brokers of a round run alternately, each on an empty
-directory. glibc reads the thresholds from environment variables, which also switch off the
-thresholds that the broker sets by itself (`broker/loop/allocator.py`), the case "ours".
+directory. glibc reads the thresholds from environment variables. If these variables are set, the
+broker does not set its own thresholds (`broker/loop/allocator.py`). The case "ours" sets no
+variables, and so measures the broker's own thresholds.
 """
 
 from __future__ import annotations

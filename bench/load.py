@@ -40,7 +40,7 @@ def verdict(what: str, figure: float, unit: str, goal: float) -> str:
 
 
 def tell(what: str, found: Restart, goal_s: float | None) -> None:
-    """Prints the figures of one start; ``goal_s`` is None for a start without a goal."""
+    """Prints the figures of a start of the broker. ``goal_s`` is None if the start has no goal."""
     if goal_s is None:
         print(f"{what + ', all groups':<52} {found.last_s:8.2f} s", flush=True)
     else:
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def measure(process: Process, work: Work, chance: random.Random) -> None:
-    """Measures three starts and the resident memory, and prints the figures."""
+    """Measures three starts of the broker and its resident memory, and prints the figures."""
     millions = work.groups * PARTITIONS / 1e6
     empty_mb = make(process, work)
     print(f"empty: {empty_mb:.0f} MB", flush=True)

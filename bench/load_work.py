@@ -141,8 +141,8 @@ class Stream:
 def commit(
     process: Process, work: Work, chance: random.Random, cover: bool, kill_at: int = 0
 ) -> float:
-    """Sends ``commits`` commits. Returns the seconds until the last response. If ``kill_at`` is not
-    0, kills the broker after that number of responses."""
+    """Sends `work.commits` commits. Returns the seconds until the last response. If ``kill_at`` is
+    not 0, kills the broker after ``kill_at`` responses."""
     began = time.monotonic()
     count = 2 * kill_at or work.commits
     streams = [

@@ -92,8 +92,8 @@ class Over(NamedTuple):
     """The client settings for the broker's first listener."""
 
     def words(self, broker: Broker) -> list[str]:
-        """Returns the command-line options of an Apache tool for the broker's address and the
-        login."""
+        """Returns the options of an Apache command-line tool that specify the broker's address and
+        the login."""
         config = [] if self.access.file is None else ["--command-config", str(self.access.file)]
         return ["--bootstrap-server", self.bootstrap or broker.bootstrap, *config]
 

@@ -89,8 +89,8 @@ def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[
 def _gaps(
     prober: subprocess.Popen[str], cluster: MeasuredCluster, without: int
 ) -> list[tuple[int, int]]:
-    """Returns, for each moved partition, the times of the last write to the old leader and the
-    first write to the next leader.
+    """Returns, for each partition whose leader changed, the time of the last write to the old
+    leader and the time of the first write to the new leader.
 
     Times are in nanoseconds since 1970.
     """

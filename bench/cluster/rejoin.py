@@ -47,6 +47,6 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 
 
 def _size(cluster: MeasuredCluster, broker: int) -> int:
-    """Returns the size of the topic's records on a broker, in bytes."""
+    """Returns the total size of the topic's segments on a broker, in bytes."""
     logs = cluster.directory(broker).glob(f"{TOPIC}-*/*.log")
     return sum(each.stat().st_size for each in logs)

@@ -32,8 +32,8 @@ def zookeeper(cluster: MeasuredCluster) -> Iterator[KazooClient]:
 
 @contextmanager
 def expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterator[None]:
-    """Appends a time to ``gone_ns`` when ZooKeeper removes the broker's node, in nanoseconds since
-    1970."""
+    """When ZooKeeper removes the broker's node, appends the time to ``gone_ns``, in nanoseconds
+    since 1970."""
     with zookeeper(cluster) as client:
         path = f"/brokers/ids/{broker}"
         assert client.exists(path, watch=lambda _: gone_ns.append(time.time_ns()))

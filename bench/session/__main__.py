@@ -46,7 +46,7 @@ KINDS = ("muster", "kafka")
 
 
 class Load(NamedTuple):
-    """The tests of a session."""
+    """The tests that one measured session runs, and the files that define them."""
 
     tests_file: str
     fixtures_file: str

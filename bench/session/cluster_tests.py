@@ -16,7 +16,8 @@ QUICK = {
     "retry.backoff.ms": 10,
     "log_level": 0,
 }
-"""Client settings for short tests: the default intervals would delay each test, on any broker."""
+"""Client settings for short tests. With the default intervals, each test would take longer, on any
+broker."""
 
 
 @pytest.fixture(params=range(int(os.environ["TESTS"])))

@@ -12,5 +12,6 @@ FILE = "SESSION_FIGURES"
 
 
 def write(figures: Mapping[str, float]) -> None:
-    """Writes the figures of this session by the title of their column."""
+    """Writes the measured figures of this test session to a file, by the title of the table column
+    that shows the figure."""
     Path(os.environ[FILE]).write_text(json.dumps(figures))

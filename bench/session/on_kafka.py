@@ -1,5 +1,5 @@
-"""The fixtures of a session on Apache Kafka: one broker, with another topic and group for each
-test."""
+"""The fixtures of a session on Apache Kafka: one broker for all tests, and a separate topic and
+group for each test."""
 
 from __future__ import annotations
 

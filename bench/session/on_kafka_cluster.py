@@ -22,7 +22,7 @@ LIKE_MUSTERS = {
 
 
 class Served:
-    """The shared cluster, with the names of topic and group for one test."""
+    """The shared cluster, and the names of the topic and of the group that one test uses."""
 
     def __init__(self, cluster: ZooKeeperCluster, name: str) -> None:
         self._cluster = cluster
@@ -35,7 +35,8 @@ class Served:
 
     @contextmanager
     def killed_leader(self) -> Iterator[None]:
-        """Kills the leader; at the end of the block it returns, and all replicas are in sync."""
+        """Kills the leader. At the end of the block, starts this broker again and waits until all
+        replicas are in sync."""
         leader = self._cluster.partitions(self.orders)[0][0]
         self._cluster.kill(leader)
         try:

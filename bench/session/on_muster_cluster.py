@@ -16,7 +16,7 @@ from tests.held import Held
 
 
 class Started:
-    """The cluster of the session, and the times of its resets."""
+    """The cluster of a benchmark session, and the times of its resets."""
 
     def __init__(self) -> None:
         began = time.perf_counter()
@@ -40,7 +40,7 @@ class Started:
 
 
 class Served:
-    """The cluster of this test."""
+    """The cluster of a benchmark session, as one test uses it."""
 
     orders = "orders"
     group = "billing"
