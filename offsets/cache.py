@@ -72,8 +72,8 @@ class OffsetCache:
     # ------------------------------------------------------------------------------ the writer
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Applies a run whose first record is at log offset ``base_offset``; its offsets replace
-        earlier ones. A run of group metadata does not change the cache."""
+        """Applies a run whose first record is at log offset ``base_offset``. The offsets in the run
+        replace earlier ones. A run of group metadata does not change the cache."""
         if type(run) is OffsetRun:
             if run.partitions:
                 topics = self._groups.get(run.group_id)
@@ -144,7 +144,7 @@ class OffsetCache:
     # ----------------------------------------------------------------------------- the readers
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """Returns the committed offsets of these partitions, in their order; -1 for a partition
+        """Returns the committed offsets of ``partitions``, in the same order; -1 for a partition
         without a committed offset."""
         topics = self._groups.get(group_id)
         columns = None if topics is None else topics.get(topic)
@@ -250,8 +250,8 @@ class OffsetCache:
         return self.pending.count()
 
     def groups(self) -> Collection[str]:
-        """Returns the ids of the groups with offsets. The collection is a live view, invalid after
-        a ``replay``."""
+        """Returns the ids of the groups with offsets. The collection is not a copy; callers must
+        not use it after a ``replay``."""
         return self._groups.keys()
 
     def topics(self, group_id: str) -> Collection[str]:

@@ -32,7 +32,8 @@ _DENSE_FACTOR = 4
 """Partition numbers are used as slots if they are below this multiple of the number of offsets."""
 
 _NO_SLOTS: list[int] = []
-"""The list of free slots that all columns without a dict of slots share. It must stay empty."""
+"""The list of free slots of all columns without a dict of slots. The columns share this list, so it
+must stay empty."""
 
 
 class TopicColumns:
@@ -72,7 +73,8 @@ class TopicColumns:
         self._free: list[int] = _NO_SLOTS
         """Slots that can be used again. Used only together with ``_slots``."""
         self._recheck_at = 0
-        """The number of offsets at which it is checked whether ``_slots`` can be dropped."""
+        """When the number of offsets reaches this value, the next change checks whether ``_slots``
+        can be dropped."""
 
     # --------------------------------------------------------------------------------- writing
 
@@ -354,8 +356,8 @@ class TopicColumns:
         ]
 
     def written_below(self, partitions: Iterable[int], log_offset: int) -> list[int]:
-        """Returns those of ``partitions`` that have an offset whose record is below
-        ``log_offset``."""
+        """Returns the numbers in ``partitions`` for which the record of the committed offset is
+        below ``log_offset``."""
         log_offsets = self._log_offsets
         return [
             partition

@@ -203,8 +203,8 @@ def _decode_rare(view: memoryview, position: int, flags: int, columns: TopicColu
 
 
 def _spread(columns: TopicColumns, partitions: array[int]) -> None:
-    """Moves the columns to the slots of their partitions. Before, they are in the order of the
-    ascending ``partitions``."""
+    """Moves the entries of the columns to the slots of their partitions. Before this call, the
+    entries are in the order of ``partitions``, which must ascend."""
     count = len(partitions)
     if any(map(int.__ge__, partitions, partitions[1:])):
         raise BadImage(f"partitions do not ascend: {partitions[:5].tolist()} ...")

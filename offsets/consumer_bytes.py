@@ -60,8 +60,8 @@ NOT_READ: Final = (Unusual, ProtocolError, struct.error, IndexError, UnicodeDeco
 
 
 def read_key(key: bytes, has_member: bool) -> tuple[str, ...]:
-    """Returns the group id in a key. If keys of this type have a member id or a regex, returns it
-    too."""
+    """Returns the group id in a key, and also the member id or the regex if keys of this type have
+    one."""
     (size,) = struct.unpack_from(">h", key, 2)
     end = 4 + size
     group_id = key[4:end].decode()

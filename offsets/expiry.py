@@ -52,7 +52,7 @@ class ExpiryRule(NamedTuple):
     kept_topics: Collection[str]
     """The topics in which offsets do not expire."""
     read_ms: int = NO_TIMESTAMP_MS
-    """The earliest wall time in ms from which the retention is counted; -1 for no bound."""
+    """The retention of an offset begins at or after this wall time in ms; -1 for no bound."""
 
 
 def rule_for(group: GroupCondition) -> ExpiryRule | None:
@@ -84,8 +84,8 @@ def expires_at(
 def may_expire(
     topic: str, commits_from_ms: int, rule: ExpiryRule, retention_ms: int, until_ms: int
 ) -> bool:
-    """Returns whether an offset in a topic may expire by ``until_ms``, if no offset was committed
-    before ``commits_from_ms``; this argument is negative if expire timestamps are set."""
+    """Returns whether an offset in a topic may expire by ``until_ms``. ``commits_from_ms`` is a
+    lower bound of the topic's commit times; it is negative if an offset has an expire timestamp."""
     if topic in rule.kept_topics:
         return False
     if commits_from_ms < 0:

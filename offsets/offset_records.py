@@ -20,8 +20,8 @@ from protocol import compiled
 from protocol.records.varint import encode_varint
 
 _FIXED_BYTES = 32
-"""The number of bytes of an offset record's body that are always present: without metadata, the
-head of the key and the offset delta."""
+"""The size in bytes of an offset record's body, without the metadata, the head of the key and the
+offset delta."""
 
 _CHUNK = 64
 """The maximum number of records that are packed at once."""

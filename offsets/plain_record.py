@@ -38,7 +38,7 @@ VALUE_HEAD_FROM_END = 26
 OFFSET_FROM_END = 23
 EPOCH_FROM_END = 15
 TAIL_BYTES = 11
-"""The number of bytes of the tail, which begins with the length of the metadata."""
+"""The number of bytes at the end of a plain record, from the length of the metadata on."""
 TIMESTAMP_FROM_END = 9
 VALUE_BYTES = 24
 

@@ -253,8 +253,8 @@ def runs_of_records(
 
 
 def names_of(key_head: bytes) -> tuple[str, str] | None:
-    """Returns the group and the topic in an offset key without its partition; None if the bytes are
-    not such a key."""
+    """Returns the group and the topic in an offset key, which is passed without its partition.
+    Returns None if the bytes are not the beginning of an offset key."""
     if key_head[:2] not in _OFFSET_KEY_TYPES:
         return None
     try:

@@ -29,8 +29,8 @@ GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS = 1
 """The last version of group values without the timestamp of the state. Kafka reads this version
 from 0.10.1 on."""
 NEWEST_VALUE_VERSION = 4
-"""The newest version of offset and group values that the broker reads. Kafka 4.x writes it; it is a
-flexible version."""
+"""The newest version of offset and group values that the broker reads. Kafka 4.x writes this
+version, which is flexible."""
 
 MAX_STRING_BYTES = 32767
 

@@ -39,8 +39,8 @@ from protocol.records.varint import read_varint, read_varlong
 
 _LONGEST_PROLOGUE = 8
 _ALIKE_MAX = 256
-"""The maximum number of records that are compared in one step. It is 256 because the last byte of
-the partition must not overflow."""
+"""The maximum number of records that are compared in one step. With more than 256 records, the last
+byte of the partition number would overflow."""
 _ROWS_MAX = 64
 """The maximum number of records that are unpacked in one step. Each number of records needs a
 ``struct.Struct`` of its own, of at most 12 KB."""
@@ -99,8 +99,8 @@ def iter_runs_of_section(
 def _take_plain(
     section: bytes, position: int, base_offset: int, left: int, builder: RunBuilder
 ) -> tuple[int, int]:
-    """Decodes plain records. Returns their number, and the position after them. The number is 0 if
-    the next record is not plain."""
+    """Decodes the plain records (see plain_record.py) from ``position`` on. Returns the number of
+    decoded records, 0 if the first record is not plain, and the position after them."""
     head = section[position : position + _LONGEST_PROLOGUE]
     if len(head) < _LONGEST_PROLOGUE or head[0] & 1:
         return 0, position
@@ -153,8 +153,9 @@ def _take_more(
     left: int,
     builder: RunBuilder,
 ) -> int:
-    """Decodes the records that follow the record at ``position`` and differ from it only in
-    numbers. Returns how many were decoded.
+    """Decodes the records that follow the record at ``position``, up to the first record that
+    differs from it in more than the offset delta, partition, offset and leader epoch. Returns the
+    number of decoded records.
 
     The record at ``position`` ends at ``end``. The offset delta of this record begins at byte
     ``delta_at`` of the record.
@@ -194,12 +195,11 @@ def _offsets_alike(
     deltas: bytes,
     count: int,
 ) -> array[int] | None:
-    """Returns the offsets of ``count`` records from ``begin`` on; None unless the records differ
-    only in their offsets.
+    """Returns the offsets of ``count`` records from ``begin`` on. Returns None unless the records
+    continue the record ``first``: their deltas and partitions ascend from those of ``first``, and
+    their other bytes, except the offsets, equal those of ``first``.
 
-    Their deltas and partitions must continue those of the record ``first``, and all other bytes
-    must be equal. Fewer than ``count`` offsets are returned if the last byte of the partition
-    overflows.
+    Fewer than ``count`` offsets are returned if the last byte of the partition overflows.
     """
     size = len(first)
     partition_at, offset_at = size - END_BYTES + 3, size - OFFSET_FROM_END
@@ -285,8 +285,9 @@ def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> s
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
-    """Returns the approximate number of consecutive records, ``step`` bytes apart, that have the
-    key ``key``. The first record has it, at position ``at``. ``guess`` is tried first."""
+    """Returns the approximate number of consecutive records that have the key ``key``. The first of
+    these records has its key at position ``at``, the keys of the next records follow every ``step``
+    bytes. The function tries the number ``guess`` first."""
     size = len(key)
     guess = min(guess, at_most)
     last = at + (guess - 1) * step

@@ -99,7 +99,7 @@ class ImageEnd(NamedTuple):
     end_offset: int
     """No record at or above this offset is in the snapshot."""
     end_mark: BatchMark
-    """The last batch below ``end_offset``."""
+    """Identifies the last batch below ``end_offset``."""
     offsets: int
     groups: int
     """The number of records of classic groups. A group that has only offsets has no record."""
@@ -157,7 +157,7 @@ class ImageWriter:
         return self._sealed(kind, encoded)
 
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
-        """Returns the last piece of the file. A snapshot without this piece is invalid."""
+        """Returns the bytes that end the snapshot file. A snapshot without them is invalid."""
         counts = self.offsets, self.groups, self.pending, *self.state_records.values()
         payload = _END.pack(end_offset, *end_mark, *counts)
         return self._sealed(END, [payload])

@@ -43,8 +43,8 @@ class InternalTopic:
 
 @slotted(frozen=True)
 class CopartitionGroup:
-    """Input topics of a subtopology that must have equal partition counts. The numbers are indexes
-    into the subtopology's lists of topics."""
+    """Topics that must have equal partition counts: some input topics of a subtopology. The numbers
+    are indexes into the subtopology's lists of topics."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
@@ -164,7 +164,8 @@ class StreamsTargetRecord:
     member_id: str
     value: TaskRoles | None
     encoded_value: bytes | None = None
-    """The encoded value, if it was encoded before the run was made; it is not compared."""
+    """The encoded value, if it was encoded before the run was made. Records with different
+    ``encoded_value`` can be equal."""
 
     def __eq__(self, other: object) -> bool:
         return (

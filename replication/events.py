@@ -26,8 +26,8 @@ class Behind(NamedTuple):
     """The time in ms since the replica's last fetch; -1 if it has not fetched since this broker
     became leader."""
     caught_up_ago_ms: int
-    """The time in ms since the replica was last fully caught up; -1 if it has never been since this
-    broker became leader."""
+    """The time in ms since the replica was last fully caught up. The value is -1 if the replica has
+    not caught up since this broker became leader."""
 
 
 class LeaderReported(NamedTuple):

@@ -39,7 +39,7 @@ UNKNOWN = -1
 
 EndOf = Callable[[int], tuple[int, int]]
 """Looks up an epoch in the follower's log. Returns the largest epoch in the log that is at most the
-given one, and the offset at which it ended; (-1, -1) if unknown."""
+given epoch, and the end offset of this largest epoch; (-1, -1) if unknown."""
 
 
 class Way(Enum):

@@ -51,8 +51,8 @@ OUTDATED = frozenset(
         INVALID_REQUEST,
     )
 )
-"""Errors that only an outdated leader receives. After such an error it waits for a state from the
-controller."""
+"""Errors that only an outdated leader receives. After such an error, the leader waits for a state
+from the controller."""
 
 
 class Follower:
@@ -82,7 +82,8 @@ class Follower:
         self.fetched_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """Returns True if the replica is caught up, or was within the last ``lag_time_max_ms``."""
+        """Returns True if the replica is caught up, or was caught up at some time within the last
+        ``lag_time_max_ms``."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms
 
 
@@ -128,8 +129,8 @@ class LedReplicas:
     # -- events
 
     def begun(self, now_ms: int) -> Step:
-        """Begins to lead. If the leader is the only in-sync replica, this commits all its
-        records."""
+        """Begins to lead. If the leader is the only in-sync replica, the high watermark rises to
+        its log end offset."""
         return self._step(now_ms)
 
     def follower_fetched(self, replica_id: int, offset: int, end_offset: int, now_ms: int) -> Step:
@@ -176,8 +177,8 @@ class LedReplicas:
         return self._without(behind, now_ms)
 
     def removes_in_ms(self, now_ms: int) -> int | None:
-        """Returns the time in ms until `tick` would request the removal of a replica that does not
-        fetch any more; None if no replica lags."""
+        """Returns the time in ms until `tick` would request the removal of a lagging replica, if
+        this replica does not fetch before. Returns None if no replica lags."""
         lag_ms = self.rules.lag_time_max_ms
         behind = [
             self.followers[replica].caught_up_ms + lag_ms + 1 - now_ms
@@ -205,8 +206,8 @@ class LedReplicas:
         return self._step(now_ms, wanted)
 
     def isr_written(self, partition_epoch: int, now_ms: int) -> Step:
-        """Handles the success of the change in flight. ``partition_epoch`` is the version of the
-        `state` znode to which it was written."""
+        """Handles the success of the change in flight. ``partition_epoch`` is the version that the
+        `state` znode has after this change."""
         pending = self.pending
         if pending is None or partition_epoch <= self.state.partition_epoch:
             return Step(self.high_watermark)
@@ -231,7 +232,8 @@ class LedReplicas:
         return Step(self.high_watermark)
 
     def new_state(self, state: PartitionState, end_offset: int, now_ms: int) -> Step:
-        """Applies a state from the controller in which this broker is still the leader.
+        """Applies a partition state that the controller sent, in which this broker is still the
+        leader.
 
         Followers keep their end offsets. In a new leader epoch all in-sync replicas count as caught
         up at ``now_ms``.
@@ -270,7 +272,7 @@ class LedReplicas:
     # -- the rules
 
     def _step(self, now_ms: int, wanted: WantedIsr | None = None) -> Step:
-        """Raises the high watermark as far as possible. Returns the step that contains it."""
+        """Raises the high watermark as far as possible. Returns a step with the high watermark."""
         if len(self.state.isr) >= self.min_isr:
             reached, lag_ms = self.end_offset, self.rules.lag_time_max_ms
             for replica, follower in self.followers.items():

@@ -38,7 +38,7 @@ class WantedIsr(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The result of an event on the leader."""
+    """The result of handling an event on the leader of a partition."""
 
     high_watermark: int
     """The high watermark. It never decreases while the broker stays leader."""

@@ -45,8 +45,8 @@ class ScramMechanism(Enum):
         return hmac.digest(key, data, self.hash_name)
 
     def salted_password(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """The function Hi of RFC 5802. It takes about 5 ms for 4096 iterations and must not run on
-        the event loop."""
+        """The function Hi of RFC 5802. It takes about 5 ms for 4096 iterations, so it must be
+        called outside the event loop's thread."""
         return hashlib.pbkdf2_hmac(self.hash_name, password, salt, iterations)
 
 

@@ -40,7 +40,7 @@ class _Rule(NamedTuple):
     pattern: re2._Regexp | None
     """The pattern of a RULE; None for DEFAULT."""
     replacement: list[str | int]
-    """The parts of the replacement: literal texts, and numbers of groups."""
+    """The parts of the replacement: literal texts, and numbers of the pattern's capture groups."""
     case: str
 
     def map(self, name: str) -> str | None:
@@ -145,8 +145,9 @@ def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
 
 
 def _numbered(group: int, digits: str, groups: int) -> list[str | int]:
-    """Returns a group number, and the following digits that are literal text because no group has
-    the longer number. If the group does not exist, all is literal text."""
+    """Returns the number of the group that ``$`` and the digits name, and the following digits,
+    which are literal text. The number has as many digits as possible: with 3 groups, ``$12`` is
+    group 1 and the text ``2``. If the group does not exist, everything is literal text."""
     if group > groups:
         return [f"${group}{digits}"]
     while digits and group * 10 + int(digits[0]) <= groups:

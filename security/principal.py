@@ -31,7 +31,7 @@ def user(name: str) -> Principal:
 
 
 def parse_principal(text: str) -> Principal:
-    """Parses ``Type:name``. Raises ValueError with a message for users for other text."""
+    """Parses ``Type:name``. For any other text, raises ValueError with a message for the user."""
     kind, colon, name = text.partition(":")
     if not (colon and kind and name):
         raise ValueError(f"{text!r} is not a principal such as User:alice")
@@ -40,6 +40,6 @@ def parse_principal(text: str) -> Principal:
 
 def parse_super_users(text: str) -> frozenset[str]:
     """Parses the setting ``super.users``, such as ``User:alice;User:bob``. Principals are compared
-    as strings. Raises ValueError with a message for users for an invalid principal."""
+    as strings. Raises ValueError if a principal is invalid; the message is for users."""
     named = [part.strip() for part in text.split(";")]
     return frozenset(str(parse_principal(each)) for each in named if each)

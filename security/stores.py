@@ -29,8 +29,8 @@ _PEM_COLUMNS: Final = 64
 
 
 def pem(text: str, *ending: str) -> str:
-    """Returns the PEM blocks of a text whose label ends with ``ending``. The blocks are split into
-    lines, because a property may contain a whole block in one line."""
+    """Returns the PEM blocks in ``text`` whose labels end with ``ending``. The base64 of each block
+    is split into lines, because a property may contain a whole block in one line."""
     return "".join(
         f"-----BEGIN {found['what']}-----\n{_lines(found['body'])}-----END {found['what']}-----\n"
         for found in _BLOCK.finditer(text)
@@ -142,7 +142,7 @@ def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]
 
 
 def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
-    """Yields the trusted certificates of a JKS in DER."""
+    """Yields the trusted certificates of a JKS truststore in DER."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password:
         secret = password.encode("utf-16-be")
@@ -184,7 +184,8 @@ class _Reader:
         return int.from_bytes(self.take(size))
 
     def certificate(self, version: int) -> bytes:
-        """Returns the next certificate in DER. From version 2 on, its type precedes it."""
+        """Returns the next certificate in DER. From version 2 of the store on, the type of the
+        certificate precedes it."""
         if version >= 2:
             self.take(self.number(2))
         return self.take(self.number(4))

@@ -86,8 +86,8 @@ def new_token(
     lifetimes: Lifetimes,
     now_ms: int,
 ) -> Token:
-    """Returns a new token with the lifetime ``asked_ms``, but at most the maximum. If ``asked_ms``
-    is 0 or negative, it has the maximum lifetime."""
+    """Returns a new token with the lifetime ``asked_ms``, but at most the maximum lifetime. If
+    ``asked_ms`` is 0 or negative, the token has the maximum lifetime."""
     longest_ms = lifetimes.longest_ms if asked_ms <= 0 else min(asked_ms, lifetimes.longest_ms)
     ends_ms = now_ms + longest_ms
     expires_ms = min(ends_ms, now_ms + lifetimes.expiry_ms)
@@ -95,8 +95,8 @@ def new_token(
 
 
 def may_change(token: Token, who: Principal) -> bool:
-    """Returns True if a principal may renew or expire a token: its owner and its renewers. The
-    requester of a token for another owner may not change the token."""
+    """Returns True if a principal may renew or expire a token. Only the owner and the renewers of
+    the token may do so. The requester of a token for another owner may not."""
     return who in (token.owner, *token.renewers)
 
 

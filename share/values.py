@@ -45,8 +45,8 @@ class StateBatch(NamedTuple):
 
 
 UNINITIALIZED_OFFSET = -1
-"""The start offset of a share partition whose first fetch has not chosen it yet, according to
-share.auto.offset.reset."""
+"""The start offset of a share partition before its first fetch. The first fetch chooses the start
+offset according to share.auto.offset.reset."""
 
 
 class StoredState(NamedTuple):

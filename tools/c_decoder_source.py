@@ -67,7 +67,7 @@ static PyObject *
                 yield field
 
     def _field(self, field: Field, prefix: str, made: _Made) -> list[str]:
-        """Returns the C conditions that read a field and put its value into the tuple."""
+        """Returns the C conditions that read a field and put its value into the decoded tuple."""
         name = prefix + field.name
         if isinstance(field.type, Array) and name in self.shape.columns:
             return [self._columns(name, field.type.element.fields, made)]  # type: ignore[union-attr]
@@ -152,10 +152,10 @@ class _Made:
         self.puts: list[str] = []
         """C conditions that create the inner tuples and lists, and put them into the tuple."""
         self.constants: list[str] = []
-        """C conditions that put constants into the tuple."""
+        """C conditions of the function's `if`. Each condition puts one constant into the tuple."""
         self.places: dict[str, tuple[str, int]] = {}
-        """For each variable in the Python source: the tuple that contains it, and its index
-        there."""
+        """For each variable in the Python source: the tuple that contains the variable, and the
+        variable's index in this tuple."""
         whole = ast.parse(source, mode="eval").body
         self.make = _new(whole)
         self._walk(whole, "made")

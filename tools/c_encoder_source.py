@@ -83,7 +83,7 @@ static bool
 """)
 
     def _struct(self, fields: Sequence[Field], path: str) -> list[str]:
-        """Returns the C conditions that write a struct."""
+        """Returns C conditions that together write the fields of a struct."""
         writes = []
         for field in fields:
             if field.tag is not None:

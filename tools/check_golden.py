@@ -75,8 +75,8 @@ def _to_golden(type_: Type, version: int, value: Any) -> Any:
 def from_golden(
     fields: Sequence[Field], value: dict[str, Any], decoded: dict[str, Any]
 ) -> dict[str, Any]:
-    """Converts a golden value to the notation of the codec. Fields of type records get the bytes
-    that ``decoded`` has."""
+    """Converts a golden value to the notation of the codec. A field of type records gets the bytes
+    of the same field in ``decoded``."""
     names = {camel(field.name): field for field in fields}
     return {
         names[name].name: _from_golden(names[name].type, part, decoded[names[name].name])

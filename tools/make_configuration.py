@@ -102,8 +102,8 @@ security setting on SIGHUP, it keeps the present settings and logs this. AlterCo
 setting gets INVALID_CONFIG. Muster accepts an unsupported security setting whose value requests no
 protection: Kafka's default, or an empty value.
 
-Muster also does not start with a name that begins with `ssl.`, `sasl.` or `security.` and that
-Kafka does not know, because the name may be misspelt.
+Muster also does not start if the name of a setting begins with `ssl.`, `sasl.` or `security.` and
+Kafka does not have such a setting, because the name may be misspelt.
 
 This list contains all security settings that Muster does not support. Muster accepts only Kafka's
 defaults and empty values for them:

@@ -59,10 +59,10 @@ IN_CLUSTER = """
 ## More APIs in a cluster
 
 A broker with `zookeeper.connect` also serves the APIs of this table
-(`broker/apis/tables/cluster.py`). If an API is also in the [table of a standalone broker](#apis),
-its row in this table applies. A cluster serves the APIs of consumer groups (KIP-848) from
-`group.version` 1 on, and the APIs of share groups from `share.version` 1 on. It does not serve the
-APIs of streams groups.
+(`broker/apis/tables/cluster.py`). If an API is in both this table and the
+[table of a standalone broker](#apis), this table applies in a cluster. A cluster serves the APIs of
+consumer groups (KIP-848) from `group.version` 1 on, the APIs of share groups from `share.version` 1
+on, and the APIs of streams groups from `streams.version` 1 on.
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|

@@ -755,8 +755,8 @@ CLUSTER = Dashboard(
 )
 
 FILE = f'{ME},source=~"$source"'
-"""A label filter for the series of `muster pipeline lag --textfile`. Their instance is that of
-node_exporter."""
+"""A label filter for the series of `muster pipeline lag --textfile`. Their label `instance` names
+the node_exporter that reads the text file."""
 ITS_GROUP = f'{FILE},consumergroup=~"$group"'
 UNREAD = f"clamp_min(muster_pipeline_lag_records{{{FILE}}}, 0)"
 """The lag without negative values. A negative lag means that the committed offset is above the log

@@ -79,8 +79,8 @@ def marks(file: str, test: str, tree: ast.AST) -> Iterator[Proof]:
 
 
 def faults(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) -> list[str]:
-    """Returns one line for each statement without a test, and for each mark or file that is
-    unknown."""
+    """Returns one line for each statement that no test proves, and for each test mark that names an
+    unknown statement or a file that does not exist."""
     known = [
         f"{topic} {number}"
         for topic, section in known_by_topic.items()

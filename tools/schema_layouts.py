@@ -54,8 +54,8 @@ def base_of(type_: Any) -> str:
 
 
 def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the dotted path and the type of every field in a layout. The type is without its
-    compactness."""
+    """Yields the dotted path and the type of every field in a layout. The type does not show
+    whether the field is compact."""
     for entry in entries(layout):
         nullable = isinstance(entry.type, dict) and entry.type["nullable"]
         nullable = nullable or (isinstance(entry.type, str) and "NULLABLE" in entry.type)

@@ -66,7 +66,7 @@ class AddPartitions:
     producer_epoch: int
     partitions: Partitions
     rules: int
-    """TV1 or TV2."""
+    """The version of the transaction protocol: TV1 or TV2."""
     client: Client = BROKER
     group_id: str = ""
     """For the journal: the group whose partition of __consumer_offsets is added."""

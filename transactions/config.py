@@ -17,8 +17,8 @@ class TransactionConfig:
     """The ticket under which the shard sends a `SendMarkers` whenever a Prepare record is
     stable."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
-    """The producer ids that this broker has reserved and not yet used. All its shards share
-    them."""
+    """The producer ids that this broker has reserved and not yet used. All shards of the broker
+    share them."""
     transaction_version: int = 2
     """The level of the feature transaction.version.
 

@@ -124,8 +124,8 @@ def _prepared(
     and no reserved id is left.
 
     With TV2 the markers have the next epoch. EXHAUSTED_EPOCH is the last epoch that a client
-    receives. After it, the markers have the highest possible epoch, and the producer continues with
-    another producer id.
+    receives. When a producer with this epoch ends a transaction, the markers have the highest
+    possible epoch, and the producer continues with another producer id.
     """
     old = transaction.value
     next_producer_id = NO_PRODUCER_ID
@@ -148,8 +148,8 @@ def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> i
     """Completes a transaction whose markers are all written or rejected. Returns NONE.
 
     A partition rejects a marker if the transaction was ended there with a newer epoch of the
-    producer. It would reject later markers as well, so the transaction is completed. Kafka leaves
-    the transactional id in PREPARE_* forever in this case.
+    producer. The partition would reject later markers as well, so the transaction is completed.
+    Kafka leaves the transactional id in PREPARE_* forever in this case.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:

@@ -135,8 +135,8 @@ def _taken(
 
 
 def _fence(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """Aborts the open transaction, which fences its producer. The client must retry its
-    InitProducerId."""
+    """Aborts the open transaction, which fences its producer. Returns the reply, whose error makes
+    the client retry InitProducerId."""
     itself = (call.producer_id, call.producer_epoch)
     if itself == (transaction.producer_id, transaction.producer_epoch):
         cause, detail = Cause.CLIENT, "the producer continues with InitProducerId after an error"

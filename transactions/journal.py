@@ -45,9 +45,11 @@ from transactions.journal_entries import (
 from transactions.states import State
 
 NOTABLE_KEPT = 32
-"""Maximum number of notable transactions that are kept per transactional id."""
+"""Maximum number of notable transactions (see the top of this module) that are kept per
+transactional id."""
 RECENT_KEPT = 4
-"""Maximum number of transactions kept per transactional id that are not notable."""
+"""For each transactional id, the maximum number of transactions kept among those that are not
+notable."""
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
 """The time in ms after which an open transaction is written to disk."""
@@ -118,8 +120,8 @@ class IdJournal(Page):
             self.save_story(story)
 
     def end(self, story: Story, outcome: Outcome, now: Now | None = None) -> None:
-        """Ends the open transaction. ``now`` is None if the journal received no event about the
-        end."""
+        """Ends the open transaction. ``now`` is None if the journal received no event about the end
+        of the transaction."""
         if now is None:
             story.outcome = outcome
         else:
@@ -259,8 +261,8 @@ class Journal(Pages[IdJournal]):
     def wait(self, transactional_id: str, opened: Story, reader: Reader, now: Now) -> None:
         """Records that a reader waits for the open transaction of a transactional id.
 
-        ``opened`` describes this transaction according to the core. It is added if the journal does
-        not have it, because it began before the broker's start.
+        ``opened`` is the transaction as the core knows it. If the transaction began before the
+        broker's start, the journal does not have it, and ``opened`` is added to the journal.
         """
         self.fold_observed()
         page = self.turn_to(transactional_id)

@@ -26,7 +26,7 @@ LONG_MS = 10_000
 """A transaction that was open for at least this time in ms is notable, regardless of its
 outcome."""
 _SEEN_WITHIN_MS = 30_000
-"""A time in ms. If a reader was last seen waiting within this time before the end, it counts as
+"""A reader that was last seen at most this time in ms before the end of the transaction counts as
 waiting until the end."""
 STORY_BYTES = 1000
 PARTITION_BYTES = 120
@@ -118,15 +118,16 @@ class Story:
     """Groups for which the transaction commits offsets."""
     outcome: Outcome = Outcome.OPEN
     cause: Cause | None = None
-    """The cause of the end, or None while the transaction is open."""
+    """The cause of the transaction's end, or None while the transaction is open."""
     detail: str = ""
-    """The cause of the end as text."""
+    """The cause of the transaction's end, as text."""
     ended_by: Client = BROKER
-    """The client that ended the transaction. Both fields are "" if the broker itself ended it."""
+    """The client that ended the transaction. `BROKER`, whose fields are "", means that the broker
+    itself ended it."""
     prepared_ms: int = 0
     """The wall time in ms of the decision to commit or abort, or 0 before it."""
     ended_ms: int = 0
-    """The wall time in ms at which the last marker was written, or 0 before it."""
+    """The wall time in ms at which the last marker was written; 0 while markers are missing."""
     past: str = ""
     """The partitions, as text, in which an operator's marker ended the transaction while it was
     open, or ""."""
@@ -198,7 +199,7 @@ class Story:
             self.more_waits += 1
 
     def end_past(self, event: EndedPastCoordinator) -> None:
-        """Records that an operator's marker has ended the transaction in some partitions."""
+        """Notes that an operator's marker has ended the transaction in some partitions."""
         (topic, ids), more = event.partitions[0], -1
         for _, each in event.partitions:
             more += len(each)

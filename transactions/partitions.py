@@ -20,8 +20,8 @@ Ordered = tuple[tuple[str, tuple[int, ...]], ...]
 
 _SLOTS_AT_LEAST = 16
 _FEW = 8
-"""Up to this number, new partitions are inserted one by one. A larger number is sorted together
-with the old partitions."""
+"""The maximum number of new partitions that are inserted one by one. If there are more, they are
+sorted together with the old partitions."""
 
 
 def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:

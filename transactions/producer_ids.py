@@ -22,8 +22,8 @@ class ProducerIds:
     def __init__(self) -> None:
         self._blocks: deque[range] = deque()
         self.left = 0
-        """The number of reserved ids that are not yet used. If it is below `REFILL_BELOW`, another
-        block is needed."""
+        """The number of reserved ids that are not yet used. If this number is below `REFILL_BELOW`,
+        another block is needed."""
 
     def add(self, block: range) -> None:
         """Adds a block that only this broker has reserved."""

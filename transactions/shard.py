@@ -71,8 +71,8 @@ class TransactionShard:
         """The open transactions that ``wake`` has not yet visited, or None before the first call of
         ``wake``."""
         self._woken: list[SendMarkers] = []
-        """The markers of the transactions between Prepare and Complete that ``wake`` has
-        visited."""
+        """The markers that ``wake`` collected from transactions between Prepare and Complete, and
+        that ``loaded`` will send."""
         self._sweeps = Sweeps(self._state, Now(0, 0))
         self.view = TransactionView(self._state)
 

@@ -108,9 +108,9 @@ class State(Enum):
 
     *Action*: The same as in EMPTY, except for EndTxn. With TV1, ABORT succeeds, and COMMIT returns
     INVALID_TXN_STATE. With TV2 and the previous epoch, ABORT succeeds and returns the current
-    producer id and epoch. COMMIT then returns PRODUCER_FENCED, because only a timeout aborts a
-    transaction that its client commits. With the current epoch, COMMIT returns INVALID_TXN_STATE,
-    and ABORT is handled as in EMPTY.
+    producer id and epoch; COMMIT returns PRODUCER_FENCED, because only a timeout aborts a
+    transaction that its client commits. With TV2 and the current epoch, COMMIT returns
+    INVALID_TXN_STATE, and ABORT is handled as in EMPTY.
 
     *Transition*: The same as in EMPTY.
     """

@@ -93,8 +93,8 @@ class Step:
         """Markers for the marker sender. In the outcome they follow all replies."""
 
     def outcome(self, *replies: tuple[Ticket, Reply]) -> Outcome:
-        """Returns the outcome of the step: its records and events, and ``replies`` followed by the
-        markers."""
+        """Returns the outcome of the step: its records, its events, ``replies``, and then the
+        markers to send."""
         sender = self.state.config.marker_sender
         markers = [(sender, each) for each in self.markers]
         return Outcome(self.records, [*replies, *markers], self.events)
@@ -111,8 +111,8 @@ class Step:
     def next(self, old: TransactionValue, state: State, **changes: Any) -> TransactionValue:
         """Returns the value of the next record of a transactional id.
 
-        As in Kafka, its previous producer id is the producer id of ``old``, even if the producer id
-        stays the same.
+        As in Kafka, the previous producer id in this value is the producer id of ``old``, even if
+        the producer id stays the same.
         """
         return old._replace(
             state=state,

@@ -16,7 +16,8 @@ from transactions.step import ShardState, Step
 
 
 class Sweeps:
-    """The times of a shard's next two checks, in monotonic milliseconds."""
+    """The times of two checks of a shard, in monotonic milliseconds: the next check for
+    transactions to abort, and the next check for transactional ids to remove."""
 
     __slots__ = ("abort_at_ms", "expire_at_ms")
 

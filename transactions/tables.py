@@ -24,7 +24,7 @@ class Act(Enum):
     """An action of a handler."""
 
     CHECK = auto()
-    """Check the owner first, and then the content of the request."""
+    """Check the producer id and epoch first, and then the content of the request."""
     BEGIN = auto()
     """Write ONGOING with the partitions of the request."""
     EXTEND = auto()
@@ -81,7 +81,8 @@ VERIFY_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.CHECK,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""The action or error for VerifyPartitions in each state, after the checks of the owner."""
+"""The action or error for VerifyPartitions in each state. It applies after the checks of the owner
+(the producer id and its epoch)."""
 
 END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, INVALID_TXN_STATE),
@@ -92,8 +93,8 @@ END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.COMPLETE_ABORT: (INVALID_TXN_STATE, NONE),
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
-"""The actions or errors for COMMIT and ABORT in EndTxn up to v4, in each state, after the checks of
-the owner."""
+"""The actions or errors for COMMIT and ABORT in EndTxn v0 to v4, in each state. They apply after
+the checks of the owner (the producer id and its epoch)."""
 
 _END_TV2_NOW: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, Act.PREPARE),

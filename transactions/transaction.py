@@ -20,10 +20,10 @@ class Timeout(Timer):
 
 
 class Transaction(Timer):
-    """One transactional id. Only `transition_to` changes it.
+    """A transactional id and its state. Only `transition_to` changes the state.
 
-    The object is also the timer for the expiry of the id. Without an open transaction, ``due_ms``
-    is the wall time of the last use.
+    The object is also the timer for the expiry of the transactional id. If the id has no open
+    transaction, ``due_ms`` is the wall time at which the id was last used.
     """
 
     __slots__ = ("client", "last_epoch", "prepared_ms", "timeout", "transactional_id", "value")

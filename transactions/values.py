@@ -26,10 +26,10 @@ class TransactionValue(NamedTuple):
     timeout_ms: int
     state: State
     partitions: Partitions
-    """The partitions of the transaction. In EMPTY and COMPLETE_* they are (). In the log, the field
-    is null in EMPTY."""
+    """The partitions of the transaction. In EMPTY and COMPLETE_* the value is (). In the log, the
+    field is null in EMPTY."""
     last_update_ms: int
-    """The wall time in ms of the record."""
+    """The wall time in ms at which the record was created."""
     start_ms: int
     """The wall time in ms at which the first partition was added, or -1 without a transaction."""
     previous_producer_id: int = NO_PRODUCER_ID

@@ -16,7 +16,7 @@ from transactions.transaction import Transaction
 
 
 class TransactionView:
-    """A read-only view of a shard, which copies no state."""
+    """A read-only view of a shard. The view copies no state."""
 
     __slots__ = ("_state", "transactions")
 

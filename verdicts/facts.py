@@ -28,15 +28,15 @@ DEAD = "Dead"
 
 
 class MemberFacts(NamedTuple):
-    """A member of the group."""
+    """Facts about one member of a group."""
 
     member: str
     instance: str | None = None
     client: str | None = None
     host: str | None = None
     silent_ms: int | None = None
-    """The time since the last request of the member. None if it is unknown, or if a request of the
-    member is parked."""
+    """The time since the last request of the member. None if this time is unknown, or if a request
+    of the member is parked."""
     is_heard: bool = True
     """True if the member counts as alive in spite of ``silent_ms``. The code that collects the
     facts decides this."""
@@ -132,8 +132,8 @@ class AwaitedFacts(NamedTuple):
     """"join", "sync", or in a consumer group "revoke". Any other phase waits only for a time to
     pass."""
     until_ms: int | None
-    """The latest end of the phase: its deadline, or the time at which the sessions of the silent
-    members expire."""
+    """The time in ms at which the phase ends at the latest: its deadline, or the time at which the
+    sessions of the silent members expire."""
     members: tuple[str, ...]
 
 
@@ -159,7 +159,7 @@ class ReturnFacts(NamedTuple):
     why: str | None = None
     """A description of the client's behaviour as text, or None if it is unknown."""
     streak: StreakFacts | None = None
-    """The whole series of returns, or None if returns are not counted."""
+    """The whole series of the client's returns; None if returns are not counted."""
     ways: Sequence[tuple[str, int]] = ()
     """How the client lost its earlier member ids: pairs of a `Way`, such as ``restarted``, and a
     count. Empty if unknown. The names are in verdicts/flapping_words."""
@@ -228,7 +228,8 @@ class GroupFacts(NamedTuple):
     A rebalance that only a new member caused is omitted, so that a growing group is not FLAPPING.
     """
     rebalances_streak: StreakFacts | None = None
-    """The whole series of rebalances whose last times are in ``rebalances_ms``."""
+    """The current series of rebalances: their number and the time of the first one.
+    ``rebalances_ms`` has the times of only the last few of them."""
     last_why: str | None = None
     """The cause of the last rebalance in ``rebalances_ms``, as text."""
     reads_nothing_since_ms: int | None = None
@@ -243,12 +244,14 @@ class GroupFacts(NamedTuple):
     The problem remains set when all instances of the application have ended.
     """
     state_counts_from_ms: int | None = None
-    """The time from which the duration of the current state counts: after the last pause of the
-    broker, because pauses do not count."""
+    """The wall time at which the broker started or its last long pause ended. The duration of the
+    group's state counts only from this time, because members need time to continue after a pause.
+    None if the whole duration counts."""
 
     @property
     def counts_from_ms(self) -> int | None:
-        """The later of the start of the current state and ``state_counts_from_ms``."""
+        """The time from which the age of the group's state is counted: the later of
+        ``state_since_ms`` and ``state_counts_from_ms``."""
         if self.state_counts_from_ms is None or self.state_since_ms is None:
             return self.state_since_ms
         return max(self.state_counts_from_ms, self.state_since_ms)

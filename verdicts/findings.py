@@ -57,4 +57,4 @@ class Finding:
     advice: str
     """The next step for an operator; "" if no step is needed."""
     command: str | None
-    """A command to copy, without --bootstrap, or None."""
+    """A command that a user can copy, without the option --bootstrap; None if no command helps."""

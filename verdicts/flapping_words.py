@@ -113,8 +113,8 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
 
 
 def _without_tasks(words: _Words, facts: GroupFacts) -> _Words:
-    """Returns the texts about the problem of a streams group with its topics, if it has one, or
-    else ``words``."""
+    """Returns the texts about missing or unfit topics of a streams group. Returns ``words`` if the
+    group is not a streams group."""
     if facts.streams is None:
         return words
     problem, advice, todo = problem_words(facts)
@@ -187,7 +187,8 @@ def returned_again(returned: ReturnFacts, times: int) -> str:
 
 
 def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
-    """Returns text about the behaviour of a client that lost its member ids as ``ways`` counts."""
+    """Returns text about how a client lost its member ids. ``ways`` has each way with its number of
+    occurrences."""
     if not ways:
         return _UNKNOWN
     is_mixed = len(ways) > 1 and not is_restart(ways)
@@ -200,8 +201,8 @@ def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
 
 
 def what_helps(ways: Sequence[tuple[str, int]], protocol_type: str | None = None) -> str:
-    """Returns advice against the most frequent cause in ``ways``, which counts how a client lost
-    its member ids.
+    """Returns advice about the most frequent of ``ways``. Each element has a way in which a client
+    lost its member ids, and the number of times.
 
     Streams groups and share groups have no static members, and their session timeout is a group
     setting.

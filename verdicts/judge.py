@@ -53,11 +53,11 @@ class Judgement:
     def __init__(self, facts: GroupFacts, marks: Iterable[Mark]) -> None:
         self.facts = facts
         self.marks: Sequence[Mark] = sorted(marks, key=_worst_first)
-        """The problems as marks, without texts."""
+        """The problems of the group, the worst first."""
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the group: that of its worst problem, or OK."""
+        """The verdict on the group's worst problem; OK without a problem."""
         return self.marks[0].verdict if self.marks else Verdict.OK
 
     @cached_property
@@ -259,11 +259,11 @@ class _Rules:
         return not self._have_commits
 
     def _may_be_read(self, each: PartitionFacts) -> bool:
-        """Returns True if the unread records of an owned partition count as lag.
+        """Returns True if the unread records of a partition that has an owner count as lag.
 
-        A client that starts at the log end (auto.offset.reset=latest) may not commit until it has
-        read a record. If the partition has no commit and no new records, its records therefore
-        count only if the owner has not committed for any partition.
+        A client that starts at the log end (auto.offset.reset=latest) may not commit before it has
+        read a record. Therefore, if a partition has no commit and no new records, its unread
+        records count only if the owner has not committed an offset of any partition.
         """
         if each.committed is not None or each.has_grown:
             return True
@@ -288,8 +288,8 @@ class _Rules:
         )
 
     def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
-        """Returns the time at which a client last made progress, if it is at least ``abandoned_ms``
-        ago. Returns None if it is more recent or unknown."""
+        """Returns the time at which a client last made progress, if this time is at least
+        ``abandoned_ms`` ago. Returns None if the time is more recent or unknown."""
         moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
         if not stood:  # read once over the wire: the members may have left a moment ago
@@ -298,7 +298,7 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 
     def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """Yields one mark of STALLED and of LAGGING per owner, and one of STUCK_RECORD per
+        """Yields one STALLED mark and one LAGGING mark per owner, and one STUCK_RECORD mark per
         partition."""
         stalled: dict[str | None, list[PartitionFacts]] = {}
         left: list[PartitionFacts] = []
@@ -338,8 +338,8 @@ class _Rules:
         return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
 
     def _of_unowned(self, each: PartitionFacts) -> Verdict:
-        """Returns the verdict of a stuck partition without an owner. An operator has set its offset
-        once, or a client that calls assign() commits repeatedly."""
+        """Returns the verdict of a stuck partition without an owner. Its offset was either set once
+        by an operator, or is committed repeatedly by a client that calls assign()."""
         stalled_ms, stuck_record_ms = self.thresholds.stalled_ms, self.thresholds.stuck_record_ms
         since_ms = each.stands_since_ms or 0
         read_to_ms = self._others.read_to.get((None, each.topic), 0)
@@ -383,14 +383,15 @@ class _Rules:
 
 
 def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, int]:
-    """Returns the number of events and the time of the first one. A streak may contain events that
-    are no longer in ``recent``."""
+    """Returns the number of events, and the time of the first event. ``streak`` is used instead of
+    ``recent`` if it has more events, because old events are removed from ``recent``."""
     if streak is not None and streak.times > len(recent):
         return streak
     return len(recent), recent[0]
 
 
 def _waits_since(each: PartitionFacts) -> int:
-    """Returns the time since which the transaction is open and all records before it are read."""
+    """Returns the time since which an open transaction has blocked the group: the transaction is
+    open, and the group has read all records before it."""
     opened_ms = 0 if each.hold is None else each.hold.since_ms
     return max(opened_ms, each.stands_since_ms or 0)

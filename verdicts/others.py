@@ -13,8 +13,8 @@ Key = TypeVar("Key")
 
 
 class Others:
-    """The progress of a group's partitions by owner and topic. It is computed once per
-    judgement."""
+    """The progress of a group's partitions by owner and topic. It is computed once each time that
+    the group is judged."""
 
     def __init__(
         self,
@@ -29,8 +29,8 @@ class Others:
         """The record time in ms up to which an owner has read a topic, by owner and topic. Stuck
         partitions are ignored."""
         self.catching_up: dict[str | None, int] = {}
-        """The time in ms at which an owner's offset last moved in a partition with old unread
-        records, by owner."""
+        """By owner: the time in ms at which a committed offset of the owner last moved in a
+        partition with old unread records."""
         for each in partitions:
             place = (each.owner, each.topic)
             if each.unread:

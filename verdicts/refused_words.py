@@ -33,7 +33,8 @@ def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
 
 
 def _advice(last: RefusedFacts, facts: GroupFacts) -> str:
-    """Returns the change that will let the client join. It may depend on the type of the group."""
+    """Returns advice for the operator: the change that lets the client join. The advice may depend
+    on the type of the group."""
     if last.error == "INCONSISTENT_GROUP_PROTOCOL" and facts.protocol_type in _OTHER_PROTOCOLS:
         return _OTHER_PROTOCOLS[facts.protocol_type]
     if last.error == "GROUP_MAX_SIZE_REACHED":

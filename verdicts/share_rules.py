@@ -28,9 +28,10 @@ class RepeatedFacts(NamedTuple):
     """The number of deliveries after which a record is archived."""
     since_ms: int | None
     member: str | None
-    """The member of the last ended delivery, or None if it is unknown."""
+    """The member that got the last delivery that has ended; None if it is unknown."""
     outcome: str
-    """How the last ended delivery ended, such as ``lock expired``, or "" if it is unknown."""
+    """The outcome of the last delivery that has ended, such as ``lock expired``, or "" if it is
+    unknown."""
 
 
 class ExpiredFacts(NamedTuple):
@@ -46,8 +47,8 @@ class ExpiredFacts(NamedTuple):
 
 
 LOCKS_EXPIRED_AT = 3
-"""If the locks of a member have expired at least this number of times in the period of the rule,
-the verdict is LOCKS_EXPIRE."""
+"""The minimum number of expired locks of one member, within `Thresholds.locks_expire_ms`, that
+leads to the verdict LOCKS_EXPIRE."""
 
 
 class ShareFacts(NamedTuple):

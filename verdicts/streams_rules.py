@@ -36,10 +36,12 @@ class StreamsFacts(NamedTuple):
 
 
 def streams_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Iterator[Mark]:
-    """Yields NOT_READY if the problem of a streams group with its topics has lasted long enough.
+    """Yields NOT_READY if a problem with its topics has kept a streams group in state NotReady for
+    long enough.
 
-    If its start is unknown, as for clients of an Apache Kafka broker, the state of the group
-    decides. A group keeps the verdict for ``flapping_ms`` after its last instance has ended.
+    If the start of the problem is unknown, as for clients of an Apache Kafka broker, the state
+    NotReady is enough. A group keeps the verdict for ``flapping_ms`` after its last instance has
+    ended.
     """
     since_ms, counts_from_ms = facts.state_since_ms, facts.counts_from_ms
     if facts.state == EMPTY:

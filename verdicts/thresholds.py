@@ -1,4 +1,4 @@
-"""The thresholds of the rules. A broker setting changes each threshold."""
+"""The thresholds of the rules for verdicts. Each threshold has a broker setting."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Thresholds:
     """The time for which a committed offset may stay unchanged while the partition has unread
     records."""
     stuck_record_ms: int = 30_000
-    """Like ``stalled_ms``, but for a partition whose owner reads other partitions of the same
-    topic."""
+    """The time for which a committed offset may stay unchanged although the partition has unread
+    records and its owner reads other partitions of the same topic."""
     locks_expire_ms: int = 300_000
     """The period in which the expired acquisition locks of a member are counted."""
     flapping_ms: int = 300_000

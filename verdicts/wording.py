@@ -117,8 +117,8 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
 
 
 _OMITS = {"sync": "sync", "revoke": "give up its partitions"}
-"""The action that an awaited member has not taken, by phase of the rebalance. In any other phase,
-the member has not rejoined."""
+"""By phase of a rebalance: the action, as text, that an awaited member has not taken. In all other
+phases the action is to rejoin."""
 
 
 def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
@@ -305,8 +305,8 @@ _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
 
 
 def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
-    """Returns the member of a mark. If the member has left, only its id and its client are
-    known."""
+    """Returns the member whose id ``mark`` has; None if ``mark`` has no member id. If the member
+    has left the group, only its ids and its client are known."""
     if mark.member_id is None:
         return None
     found = facts.member(mark.member_id)

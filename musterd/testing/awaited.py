@@ -47,8 +47,8 @@ class Underneath(Muster):
 
 
 class AsyncHeld:
-    """A fault, or a frozen or followed clock. It ends with the `async with` block, or by `await
-    end()`."""
+    """A fault, a frozen clock of the broker, or a clock of the broker that follows the test's
+    clock. It ends with the `async with` block, or by `await end()`."""
 
     def __init__(self, broker: Underneath, held: Held | Fault) -> None:
         self._broker = broker

@@ -204,8 +204,8 @@ class MusterCluster(Served):
         return Cut(self, "shrink_isr", told["id"])
 
     def elect_unclean(self, topic: str, partition: int = 0) -> int:
-        """Elect a live replica that is not in sync, when all in-sync replicas are down, and return
-        its id.
+        """Elect a live out-of-sync replica as leader, when all in-sync replicas are down. Return
+        the broker id of the new leader.
 
         Records that this replica does not have are lost, as with `kafka-leader-election.sh
         --election-type unclean`.

@@ -8,7 +8,7 @@ from musterd.testing.waiting import Waiting
 
 
 class SeenVerbs(Verbs):
-    """The method that reads the requests that a broker has received."""
+    """Contains the method `requests`, which returns the requests that a broker has received."""
 
     def requests(
         self, *, client_id: str | None = None, api: str | None = None

@@ -1,5 +1,5 @@
-"""The base class of faults and of frozen or followed clocks. They last until `end` is called or
-their `with` block ends."""
+"""The base class of faults, of frozen clocks, and of clocks that follow the test's clock. Each
+lasts until `end` is called or its `with` block ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from musterd.testing.errors import MusterError
 
 
 class Lasting:
-    """A fault, or a frozen or followed clock. It lasts until `end` is called or its `with` block
-    ends."""
+    """A fault, a frozen clock of the broker, or a clock of the broker that follows the test's
+    clock. It lasts until `end` is called or its `with` block ends."""
 
     def end(self) -> None:
         """End the fault, or let the clock run again. Do nothing if this was already done."""

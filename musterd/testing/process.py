@@ -275,6 +275,6 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _site_folders() -> set[str]:
-    """Return the folders in which Python searches modules by default."""
+    """Return the folders in which Python searches for modules by default."""
     folders = [*getattr(site, "getsitepackages", list)(), site.getusersitepackages()]
     return {os.path.realpath(folder) for folder in folders}

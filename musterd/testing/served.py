@@ -128,7 +128,7 @@ class Served(HappenedVerbs):
         return self._tell(method, path, **arguments)
 
     def _tell(self, method: str, path: str, **arguments: object) -> Json:
-        """Send a request to the broker. Do not read the test's clock first."""
+        """Send a request to the broker, without first reading the test's clock."""
         if self._child is None or self._http is None:
             raise MusterError(f"the broker is not started: use `{self._USE}`, or call start()")
         try:

@@ -37,7 +37,7 @@ class Condition(Generic[T]):
     look: Callable[[], T]
     """Checks the condition: returns the result of the wait, or raises `NotYet`."""
     explain: Callable[[], str]
-    """Returns further lines for the error of a timeout."""
+    """A function that returns further lines for the error that a timeout raises."""
 
     def in_vain(self, deadline: clock.Deadline, instead: NotYet) -> WaitedInVain:
         """Return the error for a timeout. `instead` describes the state at the timeout."""

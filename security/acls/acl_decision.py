@@ -105,9 +105,9 @@ class AclRules:
     ) -> Generator[None, None, bool]:
         """Returns whether the operation is allowed on at least one conceivable resource of a type.
 
-        An allow entry counts unless a deny entry covers all of its resources: one with the same
-        name, or with a prefix of the name. The generator works in slices, because 20,000 allow and
-        20,000 deny entries take 40 ms.
+        An allow entry counts unless a deny entry covers all of its resources. Such a deny entry has
+        the same name, or a prefix of the name. The generator works in slices, because 20,000 allow
+        and 20,000 deny entries take 40 ms.
         """
         if self.verdict(principal, host, operation, kind, _A_NAME).is_allowed:
             return True

@@ -32,8 +32,8 @@ OF_CLIENTS: Final = (
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE})
 
 ABSENT: Final = ""
-"""The value of a part that an entity does not have. The name of a user, client id or address in a
-quota is never empty."""
+"""The value of ``user``, ``client_id`` or ``ip`` in an entity without such a part. No user, client
+id or address in a quota has an empty name."""
 
 
 class Entity(NamedTuple):
@@ -156,8 +156,8 @@ class Component(NamedTuple):
 
 def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:
     """Returns the entities that have quotas and match all components. If ``strict``, entities with
-    other parts are omitted. Raises ValueError with a message for users for a filter that Kafka
-    rejects, and UnknownKind for an unknown entity type."""
+    other parts are omitted. Raises UnknownKind for an unknown entity type. If Kafka rejects the
+    filter, raises ValueError with a message for the user."""
     wanted: dict[str, Component] = {}
     for component in components:
         if component.kind not in (USER, CLIENT_ID, IP):

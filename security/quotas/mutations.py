@@ -19,8 +19,8 @@ class Mutations:
     __slots__ = ()
 
     def take(self, partitions: int) -> bool:  # noqa: ARG002
-        """Returns True and counts the partitions if this number of partitions may be created or
-        deleted."""
+        """If the quota allows this number of partitions to be created or deleted now, counts them
+        and returns True. Otherwise returns False."""
         return True
 
     @property

@@ -86,7 +86,8 @@ class SampledRate:
 
 
 class ClientRate(SampledRate):
-    """The rate of a client, with the minimum divisor of clients."""
+    """The rate of a client. As in Kafka, the rate is the recorded amount divided by the measured
+    time, which counts as at least N - 1 windows if N windows are configured."""
 
     __slots__ = ()
 
@@ -95,12 +96,12 @@ class ClientRate(SampledRate):
         return elapsed_ms + max(0, missing) * self.window_ms
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """Subtracts an amount that was recorded but not sent."""
+        """Subtracts an amount (such as a number of bytes) that was recorded but not sent."""
         self._current(now_ms).amount -= amount
 
     def wait_ms(self, allowed_per_second: float, now_ms: int) -> int:
-        """Returns the throttle time: the time in ms without amounts after which the rate equals the
-        allowed rate; 0 if the rate is not above it."""
+        """Returns the throttle time in ms: if no more amounts are recorded, the rate equals the
+        allowed rate after this time. Returns 0 if the rate does not exceed the allowed rate."""
         total, since_ms = self._whole(now_ms)
         measured_ms = self._measured_ms(now_ms - since_ms)
         if total * 1000 <= allowed_per_second * measured_ms:

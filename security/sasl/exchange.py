@@ -45,7 +45,7 @@ class Mechanism(Protocol):
 
 
 class Then(Enum):
-    """The next step of the connection after a frame of the login."""
+    """The next step of a connection after it has received a frame of its SASL login."""
 
     GO_ON = "the answer is sent; the next frame belongs to the login"
     SERVE = "the request is served as after a login; the next frame belongs to the login"
@@ -55,7 +55,7 @@ class Then(Enum):
 
 
 class Reply(NamedTuple):
-    """The result of a frame of the login."""
+    """The result of one frame that the client sent during the login."""
 
     then: Then
     answer: Mapping[str, Any] | bytes | None = None
@@ -114,7 +114,8 @@ class Exchange:
 
     @property
     def is_under_way(self) -> bool:
-        """True if the next frame must be passed to `request` or `token`."""
+        """True while a login is in progress. The caller must then pass the next frame to `request`
+        or `token`."""
         return self._state != _State.COMPLETE
 
     @property
@@ -124,8 +125,8 @@ class Exchange:
         return self._mechanism_name
 
     def tries(self, token: bytes) -> str | None:
-        """Returns the name of the user whose secret ``token`` claims to know; None if ``token``
-        claims no secret."""
+        """Returns the name of the user for whom ``token`` is an attempt to log in with a secret;
+        None for any other ``token``."""
         return None if self._mechanism is None else self._mechanism.tries(token)
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
@@ -168,14 +169,14 @@ class Exchange:
                 raise AssertionError("the login is complete")
 
     def served(self, error_code: int) -> None:
-        """Records that ApiVersions was answered. After an error the client may send ApiVersions
-        again."""
+        """Notes that the broker has answered ApiVersions with ``error_code``. After an error the
+        client may send ApiVersions again."""
         if error_code == NONE:
             self._state = _State.HANDSHAKE
 
     def token(self, token: bytes, now: Now) -> Reply:
-        """Handles a token that arrives without a request around it, after a handshake of
-        version 0."""
+        """Handles a token that is a whole frame without a SaslAuthenticate request, as after a
+        SaslHandshake of version 0."""
         step = self._step(token, now)
         match step:
             case Challenge(message):

@@ -105,8 +105,8 @@ class ScramServer:
         return Challenge(answer)
 
     def _known(self) -> Found | None:
-        """Returns the present credential of the name. Returns None if it does not exist or has too
-        few iterations."""
+        """Returns the current credential of the user or token that the client named. Returns None
+        if the credential does not exist or has too few iterations."""
         known = self._find(self._name, self._by_token)
         return known if known and known.credential.iterations >= ITERATIONS_MIN else None
 

@@ -1,5 +1,5 @@
-"""Checks an acknowledgement, and divides it into pieces. Source: Kafka 4.3.1
-``KafkaApis.validateAcknowledgementBatches``, ``SharePartition.acknowledge``."""
+"""Checks an acknowledgement, and splits it into ranges with one acknowledge type each. Source:
+Kafka 4.3.1 ``KafkaApis.validateAcknowledgementBatches``, ``SharePartition.acknowledge``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from share.partition.ranges import ACQUIRED, Ranges
 from share.partition.values import AckBatch, AcknowledgeType
 
 PIECE = 500
-"""The maximum number of acknowledge types, or of ranges, in one piece of a long operation. A piece
-takes about 4 ms."""
+"""The maximum number of acknowledge types, or of ranges, in one step of a long operation. Such a
+step takes about 4 ms."""
 
 
 class Refusal(NamedTuple):

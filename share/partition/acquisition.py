@@ -59,7 +59,7 @@ class Acquisition:
         self._acquired: list[AcquiredRange] = []
 
     def run(self, max_records: int, max_record_locks: int) -> list[AcquiredRange]:
-        """Acquires available records up to the end offset first, then records after it.
+        """Acquires available records up to the end offset first, then records after this offset.
 
         Returns the acquired ranges in ascending order. Adjacent ranges have different delivery
         counts.
@@ -105,8 +105,8 @@ class Acquisition:
         return split
 
     def _acquire_poisonous(self, found: Range, first: int, last: int) -> None:
-        """Acquires the first half of a range, or a single record at its last permitted delivery. So
-        only few records are delivered together with a poisonous one.
+        """Acquires the first half of a range, or one record if this is the last permitted delivery
+        of its records. Thus only few records are delivered together with a poisonous record.
 
         Kafka delivers the second half of the range as a whole. Muster halves the second half too.
         """
@@ -148,8 +148,8 @@ class Acquisition:
         return max(last, self._batches[index].last_offset)
 
     def _segments(self, first: int, last: int) -> Iterator[tuple[int, int, bool]]:
-        """Yields consecutive offsets that are either all aborted or all not aborted, with True for
-        aborted ones."""
+        """Splits the offsets from ``first`` to ``last`` into ranges of aborted and of other
+        offsets. Yields (first offset, last offset, whether the range is aborted)."""
         aborted = self._fetched.aborted
         index = max(bisect_right(aborted, (first, first)) - 1, 0) if aborted else 0
         while index < len(aborted) and first <= last:

@@ -21,7 +21,7 @@ ALL_MEMBERS_MAX: Final = 10_000
 """The maximum number of members of all groups together whose expired locks are kept. The expired
 locks need about 20 MB."""
 TIMES_KEPT: Final = 16
-"""The maximum number of expiries that are kept for each member."""
+"""The maximum number of expiries of acquisition locks that are kept for each member."""
 TOGETHER_MS: Final = 1_000
 """Locks of one member that expire within this time in ms count as one expiry, because they belong
 to one poll."""
@@ -37,7 +37,8 @@ class Expiry(NamedTuple):
 
 
 class Room:
-    """The number of members whose expired locks may still be added, for all groups together."""
+    """Limits the number of members whose expired locks are kept, for all groups together. ``left``
+    is the number of members that may still be added."""
 
     __slots__ = ("left",)
 
@@ -60,8 +61,8 @@ class Expiries:
         return iter(list(self._by_member.items()))
 
     def note(self, member_id: str, records: int, now_ms: int) -> None:
-        """Adds an expired lock. If no further member can be added, it replaces the expiries of
-        another member of the group."""
+        """Adds an expired lock of a member. If the member is new and no more members can be kept,
+        drops the expiries of the member whose last lock expired the longest ago."""
         found = self._by_member.pop(member_id, None)
         if found is None:
             if self._room.left and len(self._by_member) < MEMBERS_MAX:
@@ -95,8 +96,8 @@ class DeliveryCounts:
     __slots__ = ("archived", "delivered", "delivered_again", "expiries", "outcomes")
 
     def __init__(self, room: Room | None = None) -> None:
-        """``room`` limits the number of members whose expired locks are kept, in all groups
-        together."""
+        """``room`` limits, for all groups together, the number of members whose expired acquisition
+        locks are remembered."""
         self.delivered = 0
         """The number of delivered records, including repeated deliveries."""
         self.delivered_again = 0
@@ -114,7 +115,7 @@ class DeliveryCounts:
             self.delivered_again += records
 
     def ended(self, records: int, kind: str, is_archived: bool) -> None:
-        """Counts records whose delivery has ended."""
+        """Counts records whose delivery has ended with the outcome ``kind``."""
         self.outcomes[kind] += records
         if is_archived and kind not in ("rejected", "gap"):
             self.archived += records

@@ -7,8 +7,8 @@ from collections import deque
 from share.partition.values import Outcome
 
 _KEPT = 128
-"""The maximum number of outcomes that a share partition keeps of archived records, and separately
-of records that were or will be delivered again."""
+"""The maximum number of outcomes that a share partition keeps for archived records. The same
+maximum applies separately to outcomes of records that were or will be delivered again."""
 
 
 class History:

@@ -18,8 +18,8 @@ stores 3 for records that it copies to a dead letter queue and does not deliver 
 
 
 def loading(state: StoredState) -> Generator[None, None, Ranges]:
-    """Makes the ranges of a stored state. Yields after every `PIECE` stored batches, and returns
-    the ranges at its end.
+    """Makes the ranges of a stored state. Yields after every `PIECE` stored batches. The return
+    value of the generator is the ranges.
 
     Offsets between the stored batches are available, because they were not acknowledged before the
     state was read.

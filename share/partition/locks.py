@@ -51,7 +51,8 @@ class Locks:
         lock.records += last_offset - first_offset + 1
 
     def drop(self, lock: Lock, records: int) -> None:
-        """Removes records from a lock. Removes the lock if it has no more records."""
+        """Subtracts ``records`` from the number of records of a lock. Removes the lock if no
+        records are left."""
         lock.records -= records
         if lock.records:
             return

@@ -44,7 +44,8 @@ class Transition:
 
 
 class Range:
-    """Consecutive offsets with equal values. The first and the last offset are included."""
+    """Consecutive offsets whose records have the same state, delivery count and lock. The first and
+    the last offset are included."""
 
     __slots__ = ("count", "first", "last", "lock", "state", "transition")
 
@@ -112,8 +113,7 @@ class Ranges:
         self.locks = Locks()
         self._ranges: list[Range] = []
         self._near = 0
-        """The index of the range that was split or found last, from which the next search starts.
-        """
+        """The index of the range that was split or found last. The next search starts there."""
         self._available_from = start_offset
         """A lower bound of the offsets of available records."""
 
@@ -210,8 +210,8 @@ class Ranges:
         self.join(first, last)
 
     def settle(self, settled: Range, state: DeliveryState) -> None:
-        """Ends the pending transition of a range, which then has the state ``state``. With
-        ACQUIRED, the records stay under their lock.
+        """Ends the pending transition of a range, and sets the state of the range to ``state``. If
+        ``state`` is ACQUIRED, the records stay under their lock.
 
         The caller must call `join` and `move_start` afterwards.
         """
@@ -226,8 +226,8 @@ class Ranges:
             self._available_from = settled.first
 
     def join(self, first: int, last: int) -> None:
-        """Joins adjacent ranges with equal values from ``first`` to ``last``, and with the ranges
-        directly before and after. The offsets must be in flight."""
+        """Joins adjacent ranges with equal values: the ranges from ``first`` to ``last``, and the
+        ranges directly before and after them. The caller must pass offsets that are in flight."""
         if first <= last:
             self._join(self._index(first), self._index(last) + 1)
 
@@ -298,8 +298,8 @@ class Ranges:
         return index + 1
 
     def _join(self, index: int, end: int) -> None:
-        """Joins adjacent ranges with equal values from ``index`` to before ``end``, and with the
-        ranges directly before and after."""
+        """Joins adjacent ranges with equal values. Checks the ranges from ``index`` to before
+        ``end``, the range before them, and the range after them."""
         ranges = self._ranges
         index = max(index - 1, 0)
         end = min(end + 1, len(ranges))

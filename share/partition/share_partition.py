@@ -74,8 +74,8 @@ class SharePartition:
         counts: DeliveryCounts | None = None,
         ranges: Ranges | None = None,
     ) -> None:
-        """``state`` is the stored state. Its start offset must not be -1; the caller has replaced
-        -1 by an offset.
+        """``state`` is the stored state. Its start offset must not be -1; the caller must first
+        replace -1 by an offset.
 
         Several share partitions may share ``counts``. ``ranges`` are the ranges of ``state``, if
         the caller has loaded them in pieces.
@@ -89,7 +89,7 @@ class SharePartition:
         self._ended: set[Lock] = set()
         """The locks that have ended, but whose records have not all been released yet."""
         self._ended_from = 0
-        """The records of the locks in ``_ended`` have been released up to this offset."""
+        """The offset below which no records of the locks in ``_ended`` remain to be released."""
 
     @property
     def start_offset(self) -> int:
@@ -108,8 +108,8 @@ class SharePartition:
     # --- fetching
 
     def next_fetch_offset(self) -> int:
-        """Returns the first offset that can be acquired: an available one, or the one after the end
-        offset."""
+        """Returns the first offset that can be acquired: an available offset, or the offset after
+        the end offset."""
         available = self._ranges.first_available()
         return self._ranges.end_offset + 1 if available is None else available
 
@@ -127,7 +127,7 @@ class SharePartition:
         return max(ranges.end_offset, offset - 1) + left
 
     def can_acquire(self) -> bool:
-        """Returns False if the maximum number of records is in flight and none of them is
+        """Returns False if the maximum number of records is in flight and none of these records is
         available."""
         ranges = self._ranges
         return (
@@ -147,9 +147,9 @@ class SharePartition:
         """Acquires available records among the fetched ones for a member. Returns the acquired
         ranges in ascending order. The acquisition is not stored.
 
-        In batch-optimized mode, a range ends where a log batch ends once the range has
-        ``batch_size`` records. The log batch that reaches the limit of records in flight is
-        acquired as a whole.
+        In batch-optimized mode, each range ends at the end of a log batch, as soon as the range has
+        at least ``batch_size`` records. The log batch that reaches the limit of records in flight
+        is acquired as a whole.
         """
         if not fetched.batches:
             return []
@@ -206,7 +206,7 @@ class SharePartition:
         """Releases the records that a member has acquired, from an offset on, because its share
         session has ended. The delivery counts of these records are not reduced.
 
-        A change has at most `PIECE` ranges. The caller calls again with the offset after the
+        A change has at most `PIECE` ranges. The caller must call again with the offset after the
         change, until the result is None.
         """
         locks = self._ranges.locks.of_member(member_id)
@@ -263,14 +263,14 @@ class SharePartition:
         return archived
 
     def refresh(self, change: Change) -> None:
-        """Updates a change that is stored later than it began. Otherwise it would move the stored
-        start offset back, if later changes are stored already."""
+        """Sets a change's start offset and complete count to the present values, before it is
+        stored. Otherwise an old change could move the stored start offset back."""
         change.start_offset = self._ranges.start_offset
         change.delivery_complete_count = self._ranges.complete_count
 
     def failed(self, change: Change, now: Now) -> None:
-        """Undoes a change that could not be stored. The records of the change stay acquired by the
-        same member. If their lock has ended, the records are released without being stored."""
+        """Undoes a change that could not be stored. The changed records stay acquired by the same
+        member. Records whose lock has ended are released; this release is not stored."""
         for each in self._pending(change):
             assert each.lock is not None
             if each.lock.ends_ms > now.mono_ms:
@@ -332,8 +332,8 @@ class SharePartition:
     def _release(
         self, locks: Collection[Lock], first_offset: int, kind: str
     ) -> tuple[Change | None, bool]:
-        """Releases the records of ``locks`` from an offset on, at most `PIECE` ranges. Returns the
-        change, and True if no record is left to release."""
+        """Releases the records that ``locks`` hold at or above ``first_offset``, but at most
+        `PIECE` ranges of records. Returns the change, and True if no record is left to release."""
         if not locks:
             return None, True
         ranges = self._ranges
@@ -363,9 +363,9 @@ class SharePartition:
         self._ranges.move_start()
 
     def _spans(self, change: Change) -> Iterator[tuple[int, int]]:
-        """Yields the first and last offsets of a change, from the start offset on. Batches that are
-        near each other form one span, because a search costs more than passing a few ranges of
-        other changes."""
+        """Yields ranges (first and last offset) with all batches of a change, from the start offset
+        on. Batches at most `_NEAR` offsets apart share a range, because passing the offsets between
+        them is faster than another search."""
         start_offset = self._ranges.start_offset
         first, last = start_offset, start_offset - 1
         for batch in change.batches:

@@ -14,9 +14,10 @@ class AcquireMode(IntEnum):
     are those of ShareFetch v2."""
 
     BATCH_OPTIMIZED = 0
-    """The acquisition continues to the end of the log batch in which it reaches the maximum."""
+    """An acquisition that reaches the maximum number of records continues to the end of the current
+    log batch."""
     RECORD_LIMIT = 1
-    """The acquisition never exceeds the maximum."""
+    """An acquisition never has more records than the maximum."""
 
 
 class AcknowledgeType(IntEnum):
@@ -72,7 +73,7 @@ class AckBatch(NamedTuple):
 
 class Change:
     """A change of the delivery state that must be stored. It takes effect with the call of
-    `SharePartition.written`. Until then, no other operation changes its records."""
+    `SharePartition.written`. Until then, no other operation changes the records of this change."""
 
     __slots__ = ("batches", "delivery_complete_count", "start_offset")
 

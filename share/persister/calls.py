@@ -46,7 +46,8 @@ class ReadState:
 
 @slotted
 class ReadStateSummary:
-    """Returns the state without its batches, for administrators. It stores nothing.
+    """Reads the state without its batches, for administrators. Unlike a read of the state, this
+    call stores nothing.
 
     If the state was never initialized, the reply has start offset -1 and completed count -1,
     without an error.
@@ -102,10 +103,10 @@ class StateReply:
 
 @slotted
 class FindRedundant:
-    """Returns the log offset before which all records of a shard are redundant.
+    """Requests the log offset before which all records of a shard are redundant.
 
-    The reply is a `RedundantReply`. The broker receives it when all records that make the earlier
-    ones redundant are stable.
+    The reply is a `RedundantReply`. It is released when all records that make the earlier records
+    redundant are stable.
     """
 
     ticket: Ticket

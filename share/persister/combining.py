@@ -47,8 +47,8 @@ def has_empty(batches: Sequence[StateBatch]) -> bool:
 
 
 def _add(batches: list[StateBatch], added: StateBatch) -> None:
-    """Adds a batch to ascending batches. The added batch may be joined to the batches that it
-    touches."""
+    """Adds a batch to batches that are in ascending order. Combines the added batch with batches
+    that overlap it or are adjacent to it."""
     first, last = added.first_offset, added.last_offset
     if not batches or first > batches[-1].last_offset + 1:
         if first <= last:
@@ -72,8 +72,9 @@ def _add(batches: list[StateBatch], added: StateBatch) -> None:
 
 
 def _append(pieces: list[StateBatch], source: StateBatch, first: int, last: int) -> None:
-    """Appends the offsets ``first`` to ``last`` with the values of ``source``, if there are any.
-    Joins them to the last piece if it has equal values."""
+    """Appends a batch with the offsets ``first`` to ``last`` and the values of ``source`` to
+    ``pieces``, if ``first`` <= ``last``. If the last batch in ``pieces`` is adjacent and has equal
+    values, extends that batch instead."""
     if first > last:
         return
     if pieces:

@@ -36,17 +36,18 @@ _SNAPSHOT_HEAD = struct.Struct(">hiiiqqq")
 _UPDATE_HEAD = struct.Struct(">hiiq")
 """Version, snapshot epoch, leader epoch and start offset."""
 _BATCH = struct.Struct(">qqbhB")
-"""First offset, last offset, delivery state, delivery count, and the number of tagged fields, which
-is 0."""
+"""A batch: first offset, last offset, delivery state, delivery count, and the number of tagged
+fields, which is 0."""
 _UNTAGGED = struct.Struct(">qqbhx")
 """The fields of a batch, without the number of tagged fields, which is at `_TAGS_AT`."""
 _TAGS_AT = _UNTAGGED.size - 1
 _COUNT_TAG = b"\x01\x00\x04"
 """One tagged field with the tag 0 and 4 bytes: the delivery complete count."""
 _BATCHES_PER_PIECE = 5_000
-"""The number of batches that are decoded in one piece, in 2 ms."""
+"""The number of batches that are decoded without a pause. This takes 2 ms."""
 _RECORD_BYTES_AT_MOST = 120
-"""An upper bound of the size of a record in bytes, without its group id and its batches."""
+"""An upper bound of the size in bytes of a record, not counting the group id and the batches in the
+record."""
 
 
 class CorruptShareRecord(CorruptStoredRecord):
@@ -109,8 +110,8 @@ def runs_of_records(
 def runs_in_pieces(
     records: Iterable[Record], skipped: Counter[int]
 ) -> Iterator[tuple[int, ShareStateRun | None]]:
-    """Yields the same as `runs_of_records`, and yields None in place of a run after each piece of
-    the decoding of a large record."""
+    """Yields the same as `runs_of_records`. While a large record is decoded in several steps, also
+    yields None after each step."""
     for record in records:
         steps = _run(record, skipped)
         while True:

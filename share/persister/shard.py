@@ -9,8 +9,9 @@ compacted, but `FindRedundant` returns the offset before which all records are r
 
 Calls are never parked: each call is answered in its outcome.
 
-Source: Kafka 4.3.1 ``ShareCoordinatorShard``, with three differences. An Initialize and a cold
-snapshot restart the count of updates. An Initialize lowers the leader epoch to 0. In both cases
+Source: Kafka 4.3.1 ``ShareCoordinatorShard``, with three differences. First, an Initialize and
+a cold snapshot restart the count of updates. Second, an Initialize lowers the leader epoch to 0. In
+both cases
 Kafka keeps the old values in memory until it loads the log again. Third, a write does not move the
 start offset back: a write that is repeated after a lost response may arrive after later writes, and
 the records before their start offset would be delivered again.

@@ -22,8 +22,8 @@ class SnapshotValue(NamedTuple):
     leader_epoch: int
     start_offset: int
     create_ms: int
-    """The wall time in ms at which the state was initialized, or at which a write last replaced it
-    by a snapshot."""
+    """The wall time in ms at which the state was initialized, or at which a write last replaced the
+    state by a snapshot."""
     write_ms: int
     """The wall time of the snapshot in ms. It is later than ``create_ms`` for a cold snapshot."""
     batches: tuple[StateBatch, ...] = ()
