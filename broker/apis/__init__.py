@@ -11,7 +11,7 @@ Where to change:
   `broker/apis/shared/authorization.py`. Then `tests/broker/apis/authorization`.
 - the owner of state that one request stores for later requests: the handler that uses the state;
   for fetch sessions `broker/apis/fetch/sessions.py`. Then the table in `tests/broker/handed_on/`.
-- the use of a request that counts against a quota, and the throttle time in the response:
+- how much of a quota a request uses, and the throttle time in the response:
   `broker/apis/throttling/`; `broker/net/limits/throttles.py` throttles the connection. Then
   `tests/broker/apis/throttling`.
 - the error of a broker that is not the leader, coordinator or controller: the handler in

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _WRITE, _READ = transactional_id(Operation.WRITE), group(Operation.READ)
 _KNOWS_FENCED = 2
-"""The first version with PRODUCER_FENCED."""
+"""The first version whose clients know PRODUCER_FENCED."""
 
 
 def _handle(services: Services, request: Request) -> None:

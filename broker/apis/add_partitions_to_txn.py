@@ -243,7 +243,8 @@ def _results(
 
 
 def _counted(reply: int | Sequence[int] | None) -> int:
-    """Returns the error code under which the metrics count the request."""
+    """Returns the highest error code in ``reply``, or OPERATION_NOT_ATTEMPTED if ``reply`` is None.
+    The metrics count the request under this code."""
     if reply is None:
         return OPERATION_NOT_ATTEMPTED
     return reply if isinstance(reply, int) else max(reply, default=NONE)

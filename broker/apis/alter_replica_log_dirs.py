@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (34): the broker has one log directory, so no replica can be moved.
 
-Versions: v1 is the same; v2 is flexible. A request for the broker's own directory succeeds without
-a move. Any other directory gets LOG_DIR_NOT_FOUND before the replica is looked up, as in Kafka.
+Versions: v1 equals v0; v2 is flexible. A request for the broker's own directory succeeds without a
+move. Any other directory gets LOG_DIR_NOT_FOUND before the replica is looked up, as in Kafka.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _pack_correlation_id = struct.Struct(">i").pack
 
 
 class _Repeated:
-    """The last heartbeat of a connection that reports no change, and the response to this
+    """The last heartbeat without a change that arrived on a connection, and the response to this
     heartbeat.
 
     A client repeats such a heartbeat byte for byte every few seconds. Comparing the bytes, and

@@ -1,7 +1,7 @@
 """CreateDelegationToken (38): issues a token that authenticates its owner for a limited time.
 
-Versions: v1 the same; v2 flexible; v3 the owner, who may differ from the requester. Source: KIP-48,
-KIP-373.
+Versions: v1 is the same as v0; v2 is flexible; v3 adds the owner of the token, who may differ from
+the requester. Source: KIP-48, KIP-373.
 """
 
 from __future__ import annotations

@@ -185,7 +185,8 @@ async def _counted(
 
 
 def _resolved(services: Services, target: Target) -> Target:
-    """Returns the name and id of a requested topic, each if the broker knows it."""
+    """Returns the name and the id of a requested topic. The name is None if the broker does not
+    know the requested id; the id is zero if the broker does not know the requested name."""
     name, topic_id = target
     if name is None and topic_id != ZERO_UUID:
         return services.registry.topic_name(topic_id), topic_id

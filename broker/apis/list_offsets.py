@@ -70,8 +70,8 @@ LOOKUPS_AT_ONCE = 50
 """The maximum number of partitions of a topic that one job in a thread looks up."""
 
 _NOT_YET, _NOT_YET_BEFORE, _FIRST_WITH_NOT_YET = OFFSET_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, 5
-"""For a new leader that does not know its high watermark yet (KIP-207): the error code, the error
-code in older versions, and the first version with the newer code."""
+"""A new leader that does not know its high watermark yet (KIP-207) returns the error code
+``_NOT_YET`` from version ``_FIRST_WITH_NOT_YET`` on, and ``_NOT_YET_BEFORE`` in older versions."""
 
 Entry = dict[str, Any]
 

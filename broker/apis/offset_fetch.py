@@ -1,10 +1,10 @@
 """OffsetFetch (9): the committed offsets of a group.
 
 Versions: v0 reads the offsets that were committed with v0 (`shared/old_offsets.py`); later versions
-read the log's offsets. In v2, null selects all topics, and the group has an error; v3 adds the
-throttle time; v5 the leader epoch; v6 is flexible; v7 adds require_stable (KIP-447); v8 has many
-groups (KIP-709). v9 adds member id and epoch, which a consumer group checks and a classic group
-ignores (KIP-848). v10 has topic ids.
+read the offsets in the log. From v2 on, null selects all topics, and the response has an error code
+for the group. v3 adds the throttle time; v5 adds the leader epoch; v6 is flexible; v7 adds
+require_stable (KIP-447). From v8 on, a request names several groups (KIP-709). v9 adds member id
+and epoch, which a consumer group checks and a classic group ignores (KIP-848). v10 has topic ids.
 
 With or without require_stable, a response waits until every earlier commit is stable
 (ARCHITECTURE.md, law 2).
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 OFFSETS_AT_ONCE = 2_500
-"""The maximum number of offsets that one call to a shard fetches, in 1 ms. Each topic counts as one
-more offset. A call for a single topic may exceed the limit."""
+"""The maximum number of offsets that one call to a shard fetches. Such a call takes 1 ms. Each
+topic counts as one more offset. A call for a single topic may exceed the limit."""
 ENCODED_AT_ONCE = 5_000
 """The maximum number of offsets in a response that the event loop's thread encodes, in 2 ms.
 Another thread encodes larger responses."""
@@ -274,7 +274,7 @@ def _shown(
     services: Services, request: Request, topics: Sequence[Any]
 ) -> Generator[None, None, Sequence[Any]]:
     """Returns the topics that the client may describe. The audit log has no entries for the topics
-    that are left out."""
+    that the client may not describe."""
     shown: list[Any] = []
     for topic in topics:
         if is_allowed(services, request, DESCRIBE_TOPIC, topic[0], is_logged=False):

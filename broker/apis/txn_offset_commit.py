@@ -167,8 +167,8 @@ def _must_be_added(
     """Returns True if a broker must first add the group's partition to the transaction, or verify
     that the transaction has it.
 
-    If another broker coordinates the transaction, this broker must ask that broker in any case.
-    Returns False if the shard can't be written.
+    If another broker coordinates the transaction, this broker must ask the other broker in any
+    case. Returns False if this broker can't write to the group's shard.
     """
     if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False

@@ -58,7 +58,7 @@ def updates_of(request: Request) -> list[FeatureUpdate]:
     """Returns the updates of a request. If it has several updates of a feature, the last one
     counts.
 
-    The flag of v0 that allows a downgrade counts as a safe downgrade.
+    In version 0, an update with the flag allow_downgrade is treated as a safe downgrade.
     """
     named = {update["feature"]: update for update in request.value["feature_updates"]}
     typed = request.api_version >= _FIRST_WITH_TYPES

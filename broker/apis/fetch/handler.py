@@ -240,7 +240,7 @@ class Fetching:
             self.is_denied = all(wanted.topic in topics for wanted in self.wanted)
 
     def _judged_at_once(self, judging: Steps) -> bool:
-        """Runs steps of an authorization within this turn's time. Returns True if all were run."""
+        """Runs ``judging`` while this turn has time left. Returns True if it was run to its end."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         return ticks_ns() < until_ns and all(ticks_ns() < until_ns for _ in judging)
@@ -256,7 +256,7 @@ class Fetching:
     def _look_later(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Continues in slices: runs ``judging``, or the remaining part of ``look``."""
+        """Continues ``judging``, or the unread part of ``look``, in slices."""
         if self.waiter is None and self.max_wait_ms > 0:
             self._wait()  # records appended during the read must be noticed
         self.looking = True

@@ -40,7 +40,7 @@ _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 CONVERTED_BYTES_MAX = 1 << 20
-"""The maximum number of bytes that one response in an old format is converted from. The worker
+"""The maximum number of bytes that are converted to an old format for one response. The worker
 converts a record in 10 us. If a request allows more bytes, the read starts at a random partition,
 so that each partition is read at times."""
 READ_AT_ONCE = 64 * 1024
@@ -52,13 +52,15 @@ return their records in the next response."""
 
 
 NO_NEWS = Fetched(-1)
-"""The result for an unchanged partition of a session. The response omits this partition."""
+"""The result for a partition of a fetch session that has nothing new for the client. The response
+omits this partition."""
 
 
 class Elsewhere(Exception):
-    """The next partition must be read in a thread, since ``job`` waits for the disk or takes long.
+    """Raised by `Look.step` if the next partition must be read in a thread, since ``job`` waits for
+    the disk or takes long.
 
-    The caller runs the job and passes its result or exception to the next `Look.step`.
+    The caller runs the job and passes its result or exception to the next call of `Look.step`.
     """
 
     def __init__(self, partition: Partition, job: Callable[[], Any], reads: bool = True) -> None:
@@ -100,7 +102,8 @@ class Look:
         self._read_bytes = 0
         """The number of bytes of records that have been copied into memory."""
         self._files = 0
-        """The number of file slices in the results, which stay open until the response is sent."""
+        """The number of file slices in the results. The slices keep files open until the response
+        is sent."""
 
     def step(self, done: Done | None = None) -> None:
         """Reads the next partition.
@@ -143,8 +146,7 @@ class Reader:
         self.version = version
         self.read_committed = read_committed
         self.replica_id = replica_id
-        """The id of the broker that fetches as a follower of partitions led by this broker;
-        negative for a consumer."""
+        """The broker id of the follower that sends the fetch; negative for a consumer."""
         self.is_client = False
         """True if the request has a replica id but did not arrive on the inter-broker listener."""
         self.only_news = False
@@ -382,8 +384,8 @@ def _more_follows(log: PartitionLog, offset: int, end: int) -> bool:
 
 
 def _in_memory(records: Sequence[Chunk]) -> list[Chunk] | None:
-    """Returns the contents of ``records`` as bytes in memory. Returns None if a part is not in the
-    page cache."""
+    """Returns the contents of ``records`` as bytes in memory. Returns None if the bytes of a chunk
+    are not all in the page cache."""
     read: list[Chunk] = []
     for chunk in records:
         if isinstance(chunk, Slice):

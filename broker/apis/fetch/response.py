@@ -28,9 +28,8 @@ class Fetched:
     """If the reader's log has diverged (KIP-595): the latest epoch that this log has up to the
     reader's epoch, and the end offset of that epoch in this log."""
     more_follows: bool = False
-    """True if the records are in an older segment than the log end: appends can't lengthen this
-    response, so the response does not wait for appends.
-    """
+    """True if the log end is in a later segment than the records. New appends then can't lengthen
+    this response, so the response does not wait for them."""
 
 
 def refused(partition: int, error_code: int) -> Fetched:

@@ -135,7 +135,8 @@ class ReplicaSession(Session):
         """
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """Implements `Session.update`, and marks the partitions of the request to be read."""
+        """Implements `Session.update`. Also marks the partitions that the request names, so that
+        they are read."""
         wanted, forgotten = list(wanted), list(forgotten)
         super().update(wanted, forgotten)
         for entry in wanted:
@@ -151,7 +152,8 @@ class ReplicaSession(Session):
             self._due[key] = entry
 
     def look_through(self, now_ms: int) -> None:
-        """Marks all partitions to be read, at most once per LOOKED_THROUGH_MS."""
+        """Adds all partitions to the partitions that the next Fetch reads, at most once per
+        LOOKED_THROUGH_MS."""
         if now_ms - self._through_ms >= LOOKED_THROUGH_MS:
             self._through_ms = now_ms
             self._due = dict(self.partitions)
@@ -161,8 +163,8 @@ class ReplicaSession(Session):
         return list(self._due.values())
 
     def quiet(self, wanted: Wanted) -> None:
-        """Removes the mark of an unchanged partition, so that it is skipped until `stirred` is
-        called."""
+        """Removes a partition that has not changed from the partitions that the next Fetch reads.
+        The partition is skipped until `stirred` is called."""
         self._due.pop(wanted.key, None)
 
     def stirred(self, wanted: Wanted, *, wake: bool) -> None:
@@ -268,6 +270,6 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """Returns the session epoch after ``epoch``. After the highest epoch follows 1, because 0 means
-    a new session."""
+    """Returns the session epoch after ``epoch``. The epoch after the highest one is 1, because 0
+    means a new session."""
     return 1 if epoch < 0 or epoch == _INT_MAX else epoch + 1

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69) in a cluster.
 
-JoinGroup is refused too while the broker has not received all topics: a classic member may join a
-consumer group, which then computes its assignment.
+While the broker has not received all topics, it also refuses JoinGroup: a classic member may join a
+consumer group, and the coordinator then needs all topics to compute the assignment.
 """
 
 from __future__ import annotations
@@ -38,4 +38,5 @@ CONSUMER_ROWS = (
     guarded(HEARTBEAT, GROUP_VERSION, refuse, otherwise=_OTHERWISE),
     replace(JOIN, handle=_join),
 )
-"""The rows of consumer groups that differ from the rows of a standalone broker."""
+"""The rows of the table of served APIs in which a broker in a cluster has other handlers for
+consumer groups than a standalone broker."""

@@ -33,8 +33,8 @@ def guarded(
     is_coordinator: bool = True,
 ) -> ServedApi:
     """Returns the row ``alone`` with a handler that refuses requests while the group type can't be
-    served. The error of level 0 ends with the advice ``otherwise``. ``is_coordinator`` is True for
-    an API of the group coordinator."""
+    served. The error for a feature at level 0 ends with the advice ``otherwise``.
+    ``is_coordinator`` is True for an API of the group coordinator."""
     off = (
         f"The feature {feature} of this cluster is at level 0. Raise it with kafka-features.sh"
         f" upgrade --feature {feature}=1{otherwise}."
@@ -52,7 +52,7 @@ def guarded(
 
 
 def refuse_heartbeat(request: Request, error_code: int, text: str) -> None:
-    """Ends a request whose response has one error."""
+    """Ends a request with one error for the whole response."""
     request.respond({"error_code": error_code, "error_message": text}, error_code)
 
 

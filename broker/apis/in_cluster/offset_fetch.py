@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 SURE_WITHIN_S = 5.0
-"""The maximum time in seconds that a request waits for ZooKeeper and the controller to confirm the
-registration."""
+"""The maximum time in seconds that a request waits until ZooKeeper and the controller confirm that
+this broker is registered."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 COUNTED_BYTES = 64 * 1024
-"""A size in bytes. A smaller request is decoded within 5 ms, however many partitions it names, so
-its partitions are not counted first."""
+"""The minimum size in bytes of a Produce request whose partitions are counted before the request is
+decoded. A smaller request is decoded within 5 ms, however many partitions it names."""
 DECODED_AT_ONCE = 1000
 """The maximum number of topics and partitions in a request that the event loop's thread decodes.
 This limit applies only to requests of at least COUNTED_BYTES."""
@@ -106,8 +106,8 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
 def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
     """Returns True if the request needs no authorization before it starts.
 
-    Either it is not transactional, or the authorization cache allows its transactional id and
-    topics.
+    This is so if the request is not transactional, or if the authorization cache allows its
+    transactional id and topics.
     """
     transactional_id, _, _, topics = decoded
     if not has_transactional(topics):

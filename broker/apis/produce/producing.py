@@ -67,7 +67,8 @@ class Place:
     answers: list[Answer]
     """The list to which the result for this partition is appended."""
     entry: TopicLogs | None
-    """The topic as it was when its first partition was handled; None if the topic is unknown."""
+    """The topic as it was when the request's first partition of this topic was handled; None if the
+    topic is unknown."""
     partition: int
     data: bytes | None
 
@@ -253,8 +254,8 @@ class Producing:
         produced: Produced,
         place: Place,
     ) -> None:
-        """Appends a client's records to the log of a shard. First, the shard's loader checks the
-        records; after the append, the shard is reloaded."""
+        """Appends a client's records to the log of a shard. Before the append, the code that loads
+        shards checks the records. After the append, the shard is loaded again."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
         error_code = partition.serving_error(-1)
         if error_code:
@@ -279,8 +280,8 @@ class Producing:
         self._appended(entry, partition, produced, place, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
-        """Returns the current state of the topic, which may have more partitions than before.
-        Returns None if the topic was deleted."""
+        """Returns the current state of the topic, which may have got more partitions since
+        ``entry`` was read. Returns None if the topic was deleted."""
         if entry is None:
             return None
         found = self.services.logs.topics.get(entry.topic.name)
@@ -336,8 +337,8 @@ class Producing:
         place: Place,
         info: AppendInfo,
     ) -> None:
-        """Adds the result for appended records. If the client waits for stable records, the result
-        takes effect only then."""
+        """Adds the result for appended records. If the client waits for stable records and the
+        records do not become stable, an error replaces the result."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:

@@ -91,7 +91,8 @@ class Refused(Exception):
 
 
 def shown_start(error: CorruptRecords | AppendRefused, partition: Partition) -> int:
-    """Returns the log start offset for a result with this error; -1 if Kafka omits the offset."""
+    """Returns the log start offset for the response entry of a partition that failed with
+    ``error``; -1 if Kafka omits the offset for this error."""
     return -1 if error.error_code in _WITHOUT_START else partition.log.log_start_offset
 
 
@@ -102,7 +103,8 @@ def answer(
     unstable: Sequence[Unstable] = (),
     timeout_ms: int = 0,
 ) -> None:
-    """Sends the response at once or, if ``unstable`` is not empty, when these results are stable.
+    """Sends the response at once or, if ``unstable`` is not empty, when the results in ``unstable``
+    are stable.
 
     ``timeout_ms`` limits the wait for other replicas. The worker encodes large responses.
     """

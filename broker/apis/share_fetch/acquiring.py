@@ -198,8 +198,8 @@ class Acquiring:
         await slices.pause()
 
     def _may_miss(self) -> None:
-        """Sets `_is_stale` if the request has no waiter. Without a waiter, the request is not
-        notified when records become available."""
+        """Sets `_is_stale` if the request has no waiter, because the request is then not notified
+        when records become available."""
         if self._waiter is None:
             self._is_stale = True
 

@@ -174,8 +174,8 @@ class ShareFetching:
         return session
 
     async def _wait_or_disconnect(self, slices: Slices) -> None:
-        """Waits for max_wait_ms, because the client would repeat the refused request at once. A
-        disconnect ends the wait."""
+        """Delays the response to a refused request by max_wait_ms, because the client would repeat
+        the request at once. A disconnect ends the delay."""
         disconnected = asyncio.Event()
         self.request.on_disconnect = disconnected.set
         if not self.request.connection.closed:

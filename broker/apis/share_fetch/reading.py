@@ -1,4 +1,4 @@
-"""Reads the batches of a log whose records a ShareFetch acquires."""
+"""Reads batches from a log, for a ShareFetch that acquires their records."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ class Enlisted(NamedTuple):
     def refusal(
         self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
     ) -> int:
-        """Returns the result of `error`, and counts an error in the metrics. Called just before an
-        append."""
+        """Returns the error code that `error` returns, and counts it in the metrics unless it is
+        NONE. Must be called just before an append."""
         error = self.error(services, partition, answered)
         if error:
             services.metrics.transactions.verification_failures[error] += 1
@@ -149,11 +149,11 @@ class Enlisted(NamedTuple):
         return waits or self.error(services, partition) != NONE
 
     async def add(self, services: Services, partitions: Partitions) -> int:
-        """Adds partitions to the transaction of a coordinator on this broker. Returns one error
-        code for all partitions.
+        """Adds partitions to a transaction that this broker coordinates. Returns one error code for
+        all partitions.
 
         While the producer's previous transaction is being completed, the coordinator replies
-        CONCURRENT_TRANSACTIONS. The call is then repeated; CONCURRENT_TRANSACTIONS is returned only
+        CONCURRENT_TRANSACTIONS, and the call is repeated. CONCURRENT_TRANSACTIONS is returned only
         after a timeout.
         """
         if not self.transactional_id:
@@ -178,8 +178,8 @@ class Enlisted(NamedTuple):
                 return error_for_version(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
-        """Sends the partitions to the coordinating broker. With TV2 that broker adds all partitions
-        or none; with TV1 it only verifies them."""
+        """Sends the partitions to the broker that coordinates the transaction. With TV2 the
+        coordinator adds all partitions or none; with TV1 it only verifies that they were added."""
         enlisting = services.enlisting
         assert enlisting is not None
         adds = self.rules == TV2

@@ -33,8 +33,8 @@ each topic with its partitions and errors."""
 
 
 class _Partly:
-    """A commit with unknown or denied topics or partitions, which are kept until the coordinator's
-    reply is merged."""
+    """A commit some of whose topics or partitions are unknown or denied. The coordinator's reply is
+    later merged with the error codes of these topics and partitions."""
 
     __slots__ = ("errors", "kept", "topics")
 
@@ -162,5 +162,5 @@ def _existing(
 
 
 def _worst(errors: Sequence[Errors]) -> int:
-    """Returns the error code under which the metrics count the request."""
+    """Returns the highest of the error codes. The metrics count the request under this code."""
     return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)

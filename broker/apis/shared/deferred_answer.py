@@ -23,8 +23,8 @@ BROKERS_WITHIN_S = 5.0
 
 
 def await_live_brokers(services: Services, request: Request, answer: Answer) -> Steps | None:
-    """Calls ``answer`` once the controller has sent the live brokers to this broker; at once on a
-    standalone broker.
+    """Calls ``answer`` as soon as the controller has sent the live brokers to this broker, and
+    immediately on a standalone broker.
 
     A broker that has just started in a cluster does not know the other brokers. librdkafka replaces
     its list of brokers by the list in each response, and never recovers from an empty list.

@@ -33,7 +33,8 @@ _DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _DESCRIBE_TOPIC = of_each(ResourceType.TOPIC, Operation.DESCRIBE)
 _TELLS = AuthorizedOperations(ResourceType.GROUP)
 RIGHTS = Rights(each=_DESCRIBE, own=(_DESCRIBE_TOPIC,), tells=(_TELLS,))
-"""The ACLs that a request of each of the three APIs needs."""
+"""The ACLs that a request of ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe
+needs."""
 
 
 class _Reply(Protocol):

@@ -35,8 +35,8 @@ class Gather(Generic[Reply]):
         return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
-        """Yields once after a call. If CALLS_AT_ONCE calls have no reply, waits for all their
-        replies."""
+        """Yields once. If CALLS_AT_ONCE calls have no reply, instead waits for the replies to all
+        these calls. Handlers use this method after each submitted call."""
         if self._missing >= CALLS_AT_ONCE:
             yield from self.rest()
         else:

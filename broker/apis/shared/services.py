@@ -147,7 +147,7 @@ class Services:
     remote_end_offsets: RemoteEndOffsets | None = None
     """Reads the end offsets of logs that other brokers lead; None in a standalone broker."""
     share_partitions: SharePartitions | None = None
-    """The share partitions whose partitions this broker leads; None without share groups."""
+    """The share partitions of the partitions that this broker leads; None without share groups."""
     share_sessions: ShareSessions | None = None
     """The share sessions that members have with this broker; None without share groups."""
     share_offsets: ShareOffsets | None = None

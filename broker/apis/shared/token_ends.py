@@ -41,8 +41,8 @@ def answer_change(
     change: Callable[[Tokens], Awaitable[Token | int]],
     what: str,
 ) -> None:
-    """Changes a token, and responds with its new expiry. Writes the change to the audit log under
-    the name ``what``."""
+    """Changes a token, and responds with the token's new expiry. Writes the change to the audit log
+    under the name ``what``."""
     if not may_ask(request.connection):
         _respond(request, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NOT_ALLOWED_MS)
     elif services.tokens is None:

@@ -63,8 +63,8 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""Rows by API key, for a broker in a cluster that serves only classic groups; other brokers send
-requests too."""
+"""The rows, by API key, of a broker in a cluster that serves only classic groups. Clients send some
+of these APIs, and other brokers send others."""
 
 
 def served_with(

@@ -48,10 +48,10 @@ class Meter:
         self._measures = measures
         self._ticks_ns = connection.ticks_ns
         self._worked_ns = 0
-        """The time in ns that the event loop has worked for the request, without the piece of work
-        in progress."""
+        """The time in ns for which the event loop has worked on the request, excluding work that
+        has not ended yet."""
         self._pieces = 0
-        """The nesting depth of pieces of work in progress; 0 if the request waits."""
+        """The nesting depth of the request's work in progress; 0 if the request waits."""
         self._since_work_ns = 0
         """The time in ns at which the outermost piece of work in progress began."""
         self._mutations: Mutations = UNBOUND
@@ -62,16 +62,16 @@ class Meter:
     def begin(self) -> None:
         """Notes the start of a piece of work.
 
-        Pieces can be nested: steps that a handler passes to `work_off` start inside the handler's
-        piece.
+        Pieces of work can be nested: a handler's piece of work contains the steps that the handler
+        passes to `work_off`.
         """
         if not self._pieces:
             self._since_work_ns = self._ticks_ns()
         self._pieces += 1
 
     def end(self, is_answered: bool) -> None:
-        """Notes the end of a piece of work. If the response is already complete, counts the piece
-        against the quota at once."""
+        """Called at the end of a piece of work for the request. If the response is already
+        complete, counts the time of this work against the quota at once."""
         self._pieces -= 1
         if self._pieces:
             return
@@ -107,7 +107,7 @@ class Meter:
     def coroutine(
         self, request: Request, work: Coroutine[Any, Any, None]
     ) -> Generator[Any, Any, None]:
-        """Runs ``work``, and measures each piece of it between two waits."""
+        """Runs ``work``, and measures each period in which it runs without waiting."""
         step, given = work.send, None
         while True:
             self.begin()
