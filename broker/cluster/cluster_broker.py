@@ -299,7 +299,8 @@ class ClusterBroker:
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
     def remote_end_offsets(self, logs: LogManager) -> RemoteEndOffsets:
-        """Makes the part that reads log end offsets from other leaders, for the lag of groups."""
+        """Creates the object that reads the log end offsets of partitions that other brokers lead.
+        The lag of groups is computed from these offsets."""
         startup = self._startup
         self.elsewhere = RemoteEndOffsets(
             self.cache, logs, self._peers, startup.time, startup.background

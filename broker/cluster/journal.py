@@ -56,8 +56,9 @@ class ClusterJournal(Pages[HappenedPage]):
             self.count(page)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """Returns True if an entry about a leader repeats the last recorded leader, for example a
-        leader that this broker elected as controller."""
+        """Returns True if an entry about a leader has the same leader as the last entry in the
+        journal. This happens, for example, if this broker is the controller and has elected the
+        leader."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False
         last = self.last(name, Kind.LEADER)

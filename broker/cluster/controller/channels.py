@@ -150,7 +150,8 @@ class Channels:
 
 
 class _Channel:
-    """The channel to one registration of a broker."""
+    """The connection to a broker, and the queue of requests for it. A broker that registers again
+    gets a new channel."""
 
     def __init__(
         self,
@@ -163,7 +164,8 @@ class _Channel:
         self.address = address
         self.queue: deque[Send] = deque()
         self._load = 0
-        """The size of the queue, in requests and partitions."""
+        """The total size of the queued requests. The size of a request is 1 plus the number of its
+        partitions."""
         self._most = LOAD_MIN
         self._spawn = spawn
         self._tidying: Task[None] | None = None
@@ -186,8 +188,8 @@ class _Channel:
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Adds a request to the queue. Whenever the queue has doubled, superseded requests are
-        removed from it."""
+        """Adds a request to the queue. If the queue has doubled since superseded requests were last
+        removed, starts to remove superseded requests again."""
         self.queue.append(request)
         self._load += load(request)
         if self._load > self._most and self._tidying is None:

@@ -225,7 +225,8 @@ def _endpoint(broker: BrokerFact, listener: str) -> Endpoint | None:
 # -- decoding
 
 RECEIVED = -1
-"""The broker id of a decoded request, because encoded requests do not name their receiver."""
+"""The receiver's broker id in a decoded request. The id is unknown, because encoded requests do not
+name their receiver."""
 
 
 def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:

@@ -1,5 +1,5 @@
-"""Figures about the controller, which `look` updates. All are zero while another broker is the
-controller."""
+"""Figures about the controller. `look` updates the figures. All of them are zero while another
+broker is the controller."""
 
 from __future__ import annotations
 

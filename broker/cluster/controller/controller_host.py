@@ -28,7 +28,8 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
-"""The delay in seconds before the next election, after the end of a term or a failed election."""
+"""The delay in seconds after a term has ended or an election has failed. After this delay the
+broker takes part in the next election."""
 
 
 class ControllerHost:
@@ -62,7 +63,8 @@ class ControllerHost:
         self._look()
 
     def stop(self) -> None:
-        """Stops taking part in elections; another broker is elected when the session ends.
+        """Stops taking part in elections. Another broker is elected when this broker's ZooKeeper
+        session ends.
 
         This broker does not resign earlier: the next controller would not know that this broker is
         about to stop, and would elect it as leader of partitions.

@@ -47,11 +47,11 @@ class ControllerReads:
     """The reads of one broker's term as controller."""
 
     def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
-        """``spare_id`` returns a topic id for a topic whose node has none."""
+        """``spare_id`` returns a topic id for a topic whose node contains no topic id."""
         self._zookeeper = zookeeper
         self._spare_id = spare_id
         self._logged_errors: set[str] = set()
-        """The errors about nodes that can't be parsed, each of which was logged once."""
+        """The errors about nodes that can't be parsed. Each error is logged only once."""
         self._moves_czxid = -1
         """The czxid (id of the creating transaction) of the last read node with reassignments."""
 
@@ -159,8 +159,8 @@ class ControllerReads:
         """Returns the reassignments that an old tool requests. ``watch`` is called at the next
         request. Raises BadNode.
 
-        Returns None if this node was read before. The controller itself writes the remaining
-        reassignments into the node. If it read them as a request, it would restart all
+        Returns None if the node was read before. The controller itself writes the remaining
+        reassignments into the node. If it read its own writes as requests, it would restart all
         reassignments in progress.
         """
         found = await self._asked(admin.REASSIGN, watch)

@@ -373,8 +373,8 @@ class Term:
         return readers[what]
 
     def _watched(self, what: str) -> None:
-        """Called by the watch of ``what``: reads ``what`` again. If a read is already in progress,
-        it is repeated after its end."""
+        """Called by the watch of ``what``: reads ``what`` again. If a read is in progress, another
+        read follows it."""
         self._read_again(what, self._reader(what))
 
     def _watched_topic(self, name: str) -> None:
@@ -389,7 +389,8 @@ class Term:
                 self._spawn(self._read(what, read))
 
     async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
-        """Reads ``what`` and passes it to the core. Repeats this after a change during the read."""
+        """Passes the result of ``read`` to the core. If the nodes that ``what`` names change during
+        the read, reads them again."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:

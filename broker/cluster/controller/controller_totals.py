@@ -1,4 +1,4 @@
-"""Counts what this broker has done as controller since its process began."""
+"""Counts the actions of this broker as controller since its process began."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LED = {
     Cause.BALANCE: "balance",
     Cause.REASSIGNED: "reassigned",
 }
-"""The reasons for a leader change that are counted, each with its label value in the metrics."""
+"""The counted reasons for leader changes, each with its label value in the metrics."""
 
 
 class ControllerTotals:

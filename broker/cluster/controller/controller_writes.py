@@ -78,7 +78,8 @@ class _Outdated(Exception):
     def __init__(self, unsure: bool) -> None:
         super().__init__()
         self.unsure = unsure
-        """True if an earlier attempt may have been applied, as in `ZooKeeperError.unsure`."""
+        """True if an earlier attempt of the same write may have been applied, as in
+        `ZooKeeperError.unsure`."""
 
 
 class ControllerWrites:

@@ -25,7 +25,7 @@ from protocol.errors import FEATURE_UPDATE_FAILED, NOT_CONTROLLER
 from protocol.znodes import brokers, cluster
 
 _FENCE = 0
-"""The index in the ZooKeeper multi of the check of the controller's epoch."""
+"""The index of the check of the controller epoch among the operations of the ZooKeeper multi."""
 
 
 async def change_levels(

@@ -77,7 +77,7 @@ class _First:
     """The facts about a request queue that the removal of superseded requests must not change."""
 
     new: set[TopicPartition] = field(default_factory=set)
-    """The partitions for which a LeaderAndIsr in the queue has is_new."""
+    """The partitions that a LeaderAndIsr in the queue marks as new (is_new)."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
     """By partition: the index in the queue of the first UpdateMetadata about the partition after
     its last deletion."""

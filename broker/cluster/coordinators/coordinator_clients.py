@@ -23,7 +23,8 @@ from broker.topics.startup_parts import StartupParts
 
 
 class CoordinatorClients:
-    """Makes the clients, each at most once, and stops them."""
+    """Makes the clients with which this broker's coordinators send requests to other brokers, each
+    client at most once. Stops these clients."""
 
     def __init__(
         self,
@@ -56,8 +57,9 @@ class CoordinatorClients:
     def marker_destinations(
         self, logs: LogManager, local: LocalMarkers
     ) -> Callable[[str, int], Destination]:
-        """Returns a function from a topic and partition to the object that writes its markers. This
-        broker writes to partitions that it leads; other leaders get requests."""
+        """Returns a function from a topic and partition to the object that writes the markers of
+        this partition. If this broker leads the partition, the object writes to its log; otherwise
+        it sends requests to the leader."""
         startup = self._startup
         remote = RemoteMarkers(
             self._cluster,

@@ -168,7 +168,7 @@ class _Coordinated:
         self.topic = topic
         self.runtime = runtime
         self.led: dict[int, Replica] = {}
-        """The replicas of the topic that this broker leads, by partition."""
+        """The topic's replicas that this broker leads, by partition."""
         self.is_being_read = False
         self.deletions = 0
         """The number of times that the internal topic was deleted while this broker runs."""
@@ -195,8 +195,8 @@ class _Coordinated:
             self.lead(replica)
 
     def lead(self, replica: Replica) -> None:
-        """Loads the shard of a partition that this broker leads. If the shard is loaded, it writes
-        in the new leader epoch."""
+        """Loads the shard of a partition that this broker leads. If the shard is already loaded,
+        lets it write in the new leader epoch."""
         if replica.index < self.runtime.life.partitions:
             self.runtime.lead(replica)
             return
@@ -207,7 +207,7 @@ class _Coordinated:
         )
 
     def forget(self) -> None:
-        """Removes all shards, because the topic was deleted."""
+        """Removes all shards, because the internal topic was deleted."""
         self.deletions += 1
         self.led.clear()
         self._epochs.clear()

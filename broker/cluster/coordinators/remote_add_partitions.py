@@ -154,11 +154,11 @@ class RemoteEnlisting:
         return NO_LEADER if found is None else found.leader
 
     def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
-        """Compares the producer epoch of this request with queued requests of the same
-        transactional id.
+        """Compares the producer epoch of the request ``asking`` with the epochs of queued requests
+        of the same transactional id.
 
-        The requests with the lower epoch get INVALID_PRODUCER_EPOCH. Returns True if this request
-        is one of them.
+        The requests with the lower epoch get INVALID_PRODUCER_EPOCH. Returns True if ``asking`` has
+        the lower epoch.
         """
         queued = self._outboxes.queued(coordinator)
         for other in [each for each in queued if each.key == asking.key]:

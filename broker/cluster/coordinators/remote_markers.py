@@ -1,5 +1,5 @@
-"""Writes transaction markers to partitions that other brokers lead, by WriteTxnMarkers requests,
-batched by broker.
+"""Writes transaction markers to partitions that other brokers lead. A WriteTxnMarkers request
+contains the waiting markers for one broker.
 
 `MarkerSender` handles the error codes: it repeats requests, with pauses, until each partition has
 its marker. If a partition's leader is unknown or can't be reached, the error code is
@@ -93,8 +93,8 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """By topic that the metadata does not list: the tickets that wait until ZooKeeper shows
-        whether the topic exists."""
+        """The tickets that wait until ZooKeeper shows whether a topic exists, by topic. The
+        metadata does not list these topics."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         found = self._cluster.partition(topic, partition)
@@ -179,8 +179,8 @@ def _errors(answer: dict[str, Any]) -> dict[tuple[str, int, int], int]:
 
 
 class Destinations:
-    """Chooses the object that writes the markers of a partition: the local one if this broker leads
-    the partition, otherwise the remote one."""
+    """Chooses the object that writes the markers of a partition: `LocalMarkers` if this broker
+    leads the partition, otherwise `RemoteMarkers`."""
 
     def __init__(self, logs: LogManager, local: LocalMarkers, remote: RemoteMarkers) -> None:
         self._logs = logs

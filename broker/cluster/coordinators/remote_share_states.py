@@ -48,8 +48,8 @@ class _Sent:
 
     @property
     def key(self) -> _Sent:
-        """The object itself, which makes the key unique: several calls for one share partition may
-        be sent together."""
+        """The key of a queued call: the object itself, because several calls for the same share
+        partition may be sent together."""
         return self
 
     @property
@@ -203,8 +203,8 @@ async def _all(sends: Sequence[Any]) -> list[Value]:
 
 
 def _requests(calls: Sequence[Call]) -> list[_Request]:
-    """Returns requests with all calls. The requests keep the order of the calls for each share
-    partition."""
+    """Returns requests that together contain all calls. The requests keep the order of the calls
+    for each share partition."""
     requests: list[_Request] = []
     last: dict[tuple[int, str], _Request] = {}
     for call in calls:

@@ -41,7 +41,7 @@ LOOK_S = 1.0
 """The interval in seconds between two checks whether ZooKeeper responds. The first check is made
 after one interval."""
 SHOWN = 5
-"""The maximum number of partitions still led by this broker that a log line names."""
+"""A log line names at most this number of the partitions that this broker still leads."""
 
 
 class ShutdownSettings(NamedTuple):

@@ -48,8 +48,8 @@ _PROTOCOLS = {
     SHARE_VERSION: (SHARE, SHARE_VERSION_MAX),
     STREAMS_VERSION: (STREAMS, STREAMS_VERSION_MAX),
 }
-"""By feature: the group protocol that needs it, and the highest level that this version of Muster
-supports."""
+"""By feature: the group protocol that needs the feature, and the highest level that this version of
+Muster supports."""
 
 
 def supported_features(config: Config, spoken: InterBroker) -> SupportedLevels:
@@ -99,7 +99,8 @@ async def check_levels(zookeeper: ZooKeeper, supported: SupportedLevels) -> None
 
 
 async def read_levels(zookeeper: ZooKeeper, changed: Callable[[], None] | None = None) -> Features:
-    """Returns the finalized levels. ``changed`` is called once, at the next change of the node.
+    """Returns the finalized levels. ``changed`` is called once, at the next change of the node
+    ``/feature``.
 
     Raises BadNode.
     """

@@ -54,7 +54,8 @@ async def join(
     missing: KnownMissing,
     time: Time,
 ) -> Joined:
-    """Connects to ZooKeeper, and reads the ids and topics. Raises CannotJoin and BadDirectory.
+    """Connects to ZooKeeper, and reads the cluster id, the broker id and the topics. Raises
+    CannotJoin and BadDirectory.
 
     Adds the dynamic settings in ZooKeeper to ``config``.
     """

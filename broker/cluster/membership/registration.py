@@ -80,11 +80,12 @@ async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
 
 
 UNSEEN_MS = 3000
-"""The time in ms for which a broker id stays unregistered, in clusters whose controllers identify
-brokers only by broker id (before 2.2, KIP-380).
+"""The time in ms for which a restarted broker waits after its old ZooKeeper node is deleted, before
+it registers again. Needed only in clusters whose controllers identify brokers by broker id alone
+(before 2.2, KIP-380).
 
-A controller that did not notice the missing registration would not send any partitions to the new
-process.
+If the controller did not notice that the old node was deleted, it would not send any partitions to
+the restarted broker.
 """
 
 
@@ -123,8 +124,8 @@ class BrokerRegistration:
         self._spawn = spawn
         self._fail = fail
         self._sessions: set[int] = set()
-        """The ids of all ZooKeeper sessions of this process, including expired ones. A registration
-        of such a session belongs to this process."""
+        """The ids of all ZooKeeper sessions of this process, including expired ones. A broker
+        registration by one of these sessions belongs to this process."""
         self._on_registered: list[Callable[[int], None]] = []
         self._expired = False
 
@@ -133,7 +134,7 @@ class BrokerRegistration:
         self._on_registered.append(call)
 
     async def until_free(self) -> None:
-        """Waits until no session of an earlier process has this broker id registered. Raises
+        """Waits until no session of an earlier process registers this broker id any more. Raises
         AlreadyRegistered."""
         path = brokers.path(self._broker().broker_id)
         with suppress(SessionExpired):  # `start` checks again
@@ -193,8 +194,8 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """Waits like `_taken` until the node of an earlier registration is deleted. Then waits
-        until the controllers have noticed the deletion."""
+        """Waits until the node of an earlier registration is deleted, as `_taken` does, and until
+        the controllers have noticed the deletion."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)

@@ -61,7 +61,8 @@ class RegistrationFence:
 
     @property
     def is_sure(self) -> bool:
-        """True if committed offsets may be returned from memory."""
+        """True if the registration is not lost, and the broker was not paused for long since the
+        session was last confirmed. Then committed offsets may be returned from memory."""
         self._time.now()  # the first read of the clock after a pause counts the pause
         paused_ms = self._time.left_out_ms - self._proven_at_ms
         return paused_ms < self._pause_ms and not self._is_lost

@@ -27,7 +27,8 @@ class ControllerPeer(LastingPeer):
         self._cache = cache
 
     def look_again(self) -> None:
-        """Closes the connection, because the other broker replied that it is not the controller."""
+        """Closes the connection. Called when the other broker has replied that it is not the
+        controller."""
         self.close()
 
     def _address(self) -> Address:

@@ -20,7 +20,8 @@ _LAST_STEP = 99
 release."""
 
 _Since = tuple[tuple[tuple[int, int, int, int], int], ...]
-"""Pairs of a release and the version of a request from that release on, in ascending order."""
+"""Pairs of a Kafka release and a request version, in ascending order. Brokers use the version from
+this release on, until the release of the next pair."""
 
 _VERSIONS: Mapping[str, _Since] = {
     "LeaderAndIsr": (
@@ -155,7 +156,7 @@ class InterBroker(NamedTuple):
 
     @property
     def feature_version(self) -> int:
-        """The version of the node ``/feature`` (KIP-584)."""
+        """The format version of the node ``/feature`` (KIP-584)."""
         return 2 if self.release >= _FEATURE_2 else 1
 
     @property

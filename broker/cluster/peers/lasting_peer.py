@@ -31,7 +31,7 @@ class PeerSettings(NamedTuple):
 
 
 class NotServed(PeerLost):
-    """The other broker supports no version of a request that this broker supports."""
+    """Raised if this broker and the other broker have no common version of a request."""
 
 
 class LastingPeer:

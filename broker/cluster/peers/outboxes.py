@@ -46,7 +46,8 @@ only before any item has a result."""
 
 
 class Outboxes(Generic[ItemT]):
-    """The queues of items, one for each broker. Only the event loop's thread may use this class."""
+    """Queues of items that wait to be sent in requests to other brokers, one queue for each broker.
+    Only the event loop's thread may use this class."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class SecuredPeers:
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None, login: BrokerLogin | None) -> None:
         """``tls`` returns the TLS context for the next connection; None for connections without
-        TLS. It may read files, so it is called in a thread."""
+        TLS. ``tls`` may read files, so it is called in a thread."""
         self._tls = tls
         self._login = login
 

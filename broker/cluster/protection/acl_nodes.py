@@ -46,14 +46,14 @@ from security.acls.text import entry_of, json_of, type_of
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 10
-"""The maximum number of attempts to change a node that other brokers change at the same time, as in
-Kafka."""
+"""The maximum number of attempts to change a node while other brokers change the same node. The
+number is Kafka's."""
 AGAIN_S: Final = (0.05, 0.2)
 """The bounds in seconds of the random pause between two attempts, so that two brokers do not
 collide again."""
 AT_ONCE: Final = 200
-"""The maximum number of ACLs of a node that are decoded or encoded in the event loop's thread, in
-less than 1 ms."""
+"""The event loop's thread decodes or encodes at most this number of ACLs of a node, in less than 1
+ms."""
 ENTRY_BYTES: Final = 100
 """The approximate size of one ACL in a node, in bytes."""
 

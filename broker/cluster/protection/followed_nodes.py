@@ -83,7 +83,7 @@ class FollowedNodes:
         self._stopped = True
 
     def changed(self) -> None:
-        """Reads all nodes again. The watch of a node without notifications calls this."""
+        """Reads all nodes again, because it is unknown which nodes have changed."""
         self.unread = True
         self._look()
 

@@ -37,7 +37,7 @@ class Followers(Protocol):
     """An object that receives changes of tokens."""
 
     def ids(self) -> list[str]:
-        """Returns the ids of all tokens that the object knows."""
+        """Returns the ids of all tokens that this object has received and that were not removed."""
 
     async def update(self, token_id: str, token: Token | None) -> None:
         """Receives the new state of a token; None if the token was removed."""

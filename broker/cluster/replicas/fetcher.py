@@ -6,7 +6,7 @@ partition:
 | next step | action | step after it |
 |---|---|---|
 | CUT | truncates the follower's log to its high watermark | FETCH |
-| ASK | asks the leader where its last epoch ended, truncates the log there | FETCH, or ASK again |
+| ASK | asks the leader where the log's last epoch ended, truncates it there | FETCH, or ASK again |
 | FETCH | fetches the records after the log's end and appends them | FETCH |
 | RESET | asks the leader for its log start and end offsets | FETCH |
 | WAIT | waits until the controller announces another leader epoch | |
@@ -70,8 +70,8 @@ _SESSION_ERRORS = frozenset(
     (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
 )
 LOOKED_THROUGH_MS = 3_000
-"""The interval in ms at which all partitions are checked again. The check sends the leader changes
-that did not cause a Fetch, such as a log start offset that retention has moved."""
+"""The interval in ms at which all partitions are checked again. The check finds changes that cause
+no Fetch, such as a log start offset that retention has moved, and reports them to the leader."""
 
 
 class FetcherParts(NamedTuple):
@@ -96,12 +96,12 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """The partitions of the last Fetch, or of its session, by the topic name or id in the
-        Fetch."""
+        """By topic name or id, as the Fetch names the topic: the partitions of the last Fetch, or
+        of its fetch session."""
         self._version = OLDEST
         self._quiet_until_ms = 0
-        """The monotonic time in ms until which the last Fetch is repeated. If `_news` is set, it is
-        not repeated."""
+        """The monotonic time in ms until which the fetcher only repeats its last Fetch. If `_news`
+        is set, the fetcher does not repeat the Fetch."""
         self.lines = PartitionLines()
         self.lost: str | None = None
         """The reason why the last request failed; None if the last request succeeded."""
@@ -210,7 +210,8 @@ class Fetcher:
         return self._time.now().mono_ms + self._settings.backoff_ms
 
     def _is_followed(self, followed: Followed) -> bool:
-        """Returns True if the controller has not changed the partition's role since the request."""
+        """Returns True if ``followed`` is still the state of its partition: the controller has not
+        changed the partition's role since the request was sent."""
         return self.followed.get(followed.place) is followed
 
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:

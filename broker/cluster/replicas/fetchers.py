@@ -64,7 +64,8 @@ class Fetchers:
             fetcher.remove((topic, index))
 
     def followed(self, topic: str, index: int) -> Followed | None:
-        """Returns the state of following a partition; None if the partition is not fetched."""
+        """Returns the state of a partition that this broker follows; None if the partition is not
+        fetched."""
         fetcher = self._of.get((topic, index))
         return None if fetcher is None else fetcher.followed[topic, index]
 

@@ -58,19 +58,18 @@ class EndsOfLog(NamedTuple):
 
 
 def way_of(spoken: InterBroker) -> Way:
-    """Returns the method by which followers find the offset to truncate to, at an inter-broker
-    protocol version."""
+    """Returns the method by which followers find the offset to truncate to. The method depends on
+    the inter-broker protocol version ``spoken``."""
     if spoken.truncates_on_fetch:
         return Way.BY_FETCH
     return Way.BY_EPOCH if spoken.has_leader_epochs else Way.BY_HIGH_WATERMARK
 
 
 async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
-    """Fsyncs logs that were truncated, in a thread, before the next Fetch.
+    """Fsyncs truncated logs in a thread. Must be called before the next Fetch.
 
     A Fetch reports the log end offset to the leader, and the fetched records are appended at that
-    offset. A later fetcher of the partition also waits for this fsync, whichever leader caused the
-    truncation.
+    offset. If another fetcher then follows the partition, it also waits for this fsync.
     """
     cut = [each.replica.log for each in due if not each.replica.log.cuts_are_synced]
     if cut:
@@ -86,7 +85,7 @@ def _sync_each(logs: Iterable[PartitionLog]) -> None:
 
 
 class Followed:
-    """The state of following one partition in one leader epoch."""
+    """The state of one partition that this broker follows, in one leader epoch."""
 
     def __init__(
         self,
@@ -120,8 +119,8 @@ class Followed:
         self._silent_until_ms = 0
         """The monotonic time in ms until which further errors are not logged."""
         self.behind_since_ms = NEVER
-        """The monotonic time in ms since which the log lacks committed records; NEVER if it lacks
-        none."""
+        """The monotonic time in ms since which this follower's log has lacked committed records;
+        NEVER if it lacks no committed records."""
 
     @property
     def lag(self) -> int:
@@ -138,7 +137,7 @@ class Followed:
         self.behind_since_ms = min(self.behind_since_ms, now_ms) if self.lag else NEVER
 
     def is_due(self, now_ms: int) -> bool:
-        """Returns True if the next step is due."""
+        """Returns True if the next step of the partition is due."""
         return self.due_ms <= now_ms
 
     # -- requests
@@ -168,7 +167,8 @@ class Followed:
     # -- responses
 
     def cut_to_high_watermark(self, again_ms: int) -> None:
-        """Truncates the log to its high watermark, because later records may not be committed."""
+        """Truncates the log to the replica's high watermark, because the records after the high
+        watermark may not be committed."""
         try:
             self._cut(self.replica.high_watermark)
         except (NotFollower, LogPoisoned) as error:
@@ -177,7 +177,8 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def epoch_ended(self, answer: EndOfEpoch, again_ms: int) -> None:
-        """Handles the leader's answer about where the last epoch of this log ends."""
+        """Handles the leader's response to OffsetForLeaderEpoch, which contains the end offset of
+        this log's last epoch in the leader's log."""
         if answer.error_code != NONE:
             self._refused(answer.error_code, again_ms)
             return
@@ -309,7 +310,8 @@ class Followed:
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:
-        """Returns True if an error must be logged. ``again_ms`` is the time of the next attempt."""
+        """Returns True if an error must be logged, because no error was logged recently.
+        ``again_ms`` is the time of the next attempt."""
         if again_ms < self._silent_until_ms:
             return False
         self._silent_until_ms = again_ms + AGAIN_MS

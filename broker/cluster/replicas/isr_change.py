@@ -15,7 +15,8 @@ AGAIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """A requested ISR, which replaces the ISR in one version of the partition's state."""
+    """A requested change of the ISR. It is valid only while the partition's state has the partition
+    epoch ``expected_epoch``."""
 
     partition: LedPartition
     isr: tuple[int, ...]

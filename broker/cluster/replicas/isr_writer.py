@@ -139,8 +139,8 @@ class AlterPartitionWriter:
         return self._take(asked, ids, answer)
 
     def _not_asked(self, reason: str) -> bool:
-        """Writes a log line: the controller has not handled the request. Returns False, so that the
-        caller repeats the request."""
+        """Logs that the controller does not accept ISR changes, unless this was logged recently.
+        Returns False, so that the caller repeats the request."""
         if self._trouble.is_news():
             logger.warning(
                 "controller does not accept ISR changes, retrying",

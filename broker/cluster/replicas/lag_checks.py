@@ -9,7 +9,7 @@ from broker.topics.replicas.replica import Replica
 
 
 class LagChecks:
-    """The checks of all partitions that this broker leads."""
+    """Checks the ISR of all partitions that this broker leads."""
 
     def __init__(self, replicas: Callable[[], Iterable[Replica]], slicer: Slicer) -> None:
         self._replicas = replicas

@@ -22,13 +22,14 @@ from protocol.schema import ZERO_UUID
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 2.0
-"""The delay in seconds before the second attempt; the delay doubles after each failure."""
+"""The delay in seconds after the first failed attempt to create a log. The delay doubles after each
+further failure."""
 AGAIN_S_MAX = 64.0
 
 
 class MissingLogs:
-    """The replicas that could not start. Only the event loop's thread may use this class. Its
-    changes hold the lock for changes of replicas."""
+    """The replicas that could not start. Only the event loop's thread may use this class. A method
+    that changes this object acquires the lock for changes of replicas."""
 
     def __init__(
         self,
@@ -126,7 +127,8 @@ class MissingLogs:
             await self._notify()
 
     def _recovered(self) -> int:
-        """Removes replicas whose logs accept writes again, and returns their number."""
+        """Forgets the replicas whose logs accept writes again after a failure, and returns the
+        number of these replicas."""
         found = {place: self._logs.get(*place) for place in self._ailing}
         self._ailing = {
             place

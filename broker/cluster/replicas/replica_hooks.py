@@ -11,14 +11,14 @@ from broker.topics.replicas.replica import Replica
 
 @dataclass(frozen=True, slots=True)
 class ReplicaHooks:
-    """The callbacks. The caller catches their exceptions."""
+    """Callbacks for changes of replicas. The code that calls them catches their exceptions."""
 
     on_leader: Callable[[Replica, int], None]
     """Called with the leader epoch when this broker becomes the leader of a partition, or stays the
     leader in a new epoch."""
     on_follower: Callable[[Replica, int], None]
-    """Called with the leader epoch when this broker follows another leader, or stops the replica.
-    Epochs -1 and -2 stand for any epoch."""
+    """Called when this broker follows another leader, or stops the replica. The number is the
+    leader epoch; -1 and -2 stand for any epoch."""
     on_deleted: Callable[[str, int], None]
     """Called when a partition is deleted in the whole cluster."""
     on_learnt: Callable[[Learnt], None]

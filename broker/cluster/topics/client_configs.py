@@ -45,8 +45,8 @@ KEPT_CHARACTERS = 32 << 20
 `_ENTITY_CHARACTERS`."""
 _ENTITY_CHARACTERS = 200
 LINES_AT_ONCE = 20
-"""The maximum number of entities with unsupported settings that one read of all entities logs by
-name. Further entities are only counted."""
+"""When all entities are read: the maximum number of entities with unsupported settings for which a
+log line is written. Further entities are only counted."""
 ATTEMPTS: Final = 10
 """The maximum number of attempts to change a node that other brokers change at the same time."""
 AGAIN_S: Final = (0.02, 0.1)
@@ -78,10 +78,10 @@ class ClientConfigs:
         self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
-        """True if it was logged that there are too many settings."""
+        """True if the broker has logged the error that the entities have too many settings."""
 
     def expect(self, names: Collection[str]) -> None:
-        """Marks settings with these names as supported."""
+        """Marks settings with these names as settings that this broker applies."""
         self._followed.update(names)
 
     def follow(self, changed: Changed) -> None:
@@ -188,8 +188,8 @@ class ClientConfigs:
     def _take(self, entity: ClientEntity, settings: Mapping[str, str], *, tell: bool) -> bool:
         """Stores an entity's settings, and calls the callbacks.
 
-        Returns True if the settings have changed, and unsupported settings exist before or after
-        the change.
+        Returns False if the settings are unchanged. Otherwise returns True if unsupported settings
+        exist before or after the change.
         """
         before = self.settings.get(entity, {})
         if before == settings:
@@ -229,8 +229,8 @@ def _entity(path: str) -> ClientEntity | None:
 
 
 def _size(entity: ClientEntity, settings: Mapping[str, str]) -> int:
-    """Returns the number of characters for which an entity counts in `KEPT_CHARACTERS`; 0 if it has
-    no settings."""
+    """Returns the number of characters by which an entity counts towards `KEPT_CHARACTERS`; 0 if
+    the entity has no settings."""
     if not settings:
         return 0
     own = _ENTITY_CHARACTERS + len(entity.path)

@@ -118,7 +118,8 @@ class ClusterConfigs:
             self._look()
 
     def _look(self) -> None:
-        """Starts a read of the changes. If a read is in progress, one more read follows it."""
+        """Starts to read the changed configs in ZooKeeper. If a read is in progress, one more read
+        follows it."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True
@@ -242,8 +243,8 @@ class ClusterConfigs:
         logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
-        """Returns the result of ``work``. Raises CannotChange if ZooKeeper rejects it or does not
-        respond in time."""
+        """Returns the result of ``work``. Raises CannotChange if ZooKeeper rejects ``work`` or does
+        not respond in time."""
         try:
             return await in_time(self._time, work)
         except ZooKeeperError as error:

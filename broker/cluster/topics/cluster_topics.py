@@ -213,7 +213,7 @@ class ClusterTopics:
                 return
 
     async def _says(self, name: str, node: bytes) -> bool:
-        """Returns True if the topic's node in ZooKeeper contains ``node``."""
+        """Returns True if the data of the topic's node in ZooKeeper equals ``node``."""
         data, _ = await self._zookeeper.get(topics.topic_path(name))
         return data == node
 
@@ -258,8 +258,8 @@ class ClusterTopics:
     def _more(
         self, node: TopicNode, total: int, assignment: Assignment | None
     ) -> dict[int, tuple[int, ...]]:
-        """Returns the replicas of the missing partitions. Each partition gets as many replicas as
-        partition 0 has."""
+        """Returns the replicas of the partitions that must be added for ``total`` partitions.
+        Without ``assignment``, each new partition gets as many replicas as partition 0 has."""
         first = len(node.partitions)
         count = total - first
         if count <= 0:

@@ -30,7 +30,8 @@ from protocol.znodes.topics import TOPICS
 logger = structlog.get_logger(__name__)
 
 FIRST_LOOK_S = 1.0
-"""The time in seconds after a registration that the controller has to send the existing topics."""
+"""The time in seconds from a registration to the first check. The controller should have sent the
+existing topics by then."""
 LOOK_S_MAX = 60.0
 """The maximum pause in seconds between two checks; the pause doubles after each check. The metadata
 may lack a topic for a long time, if the topic can't have a leader."""
@@ -104,8 +105,8 @@ class MissedTopicDeletions:
                     self._forget(gone)
 
     def _check_missing(self, existing: Collection[str], passed_s: float) -> None:
-        """Removes deleted topics from `MetadataCache.missing`. After `MISSING_S_MAX`, removes all
-        topics."""
+        """Removes deleted topics from `MetadataCache.missing`. Removes all topics when ``passed_s``
+        reaches `MISSING_S_MAX`."""
         missing = self._cache.missing
         missing.intersection_update(existing)
         if missing and passed_s >= MISSING_S_MAX:

@@ -50,7 +50,7 @@ are unknown."""
 PARTITIONS_AT_ONCE = 1_000
 """The maximum number of partitions in one request. Encoding such a request takes about 3 ms."""
 TRUSTED_MS = 1_000
-"""The time in ms for which the set of this broker's in-sync replicas of a topic is cached."""
+"""The time in ms for which the result of `RemoteEndOffsets.trusted` is cached."""
 
 _EARLIEST, _LATEST = -2, -1
 _AS_CONSUMER = -1
@@ -72,7 +72,7 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A request for the offsets of partitions that the same broker leads."""
+    """A request to one broker for the end offsets of partitions that this broker leads."""
 
     places: Sequence[Place]
     asked_ms: int
@@ -88,8 +88,8 @@ class _Question:
         return len(self.places)
 
     def lost(self, lost: PeerLost) -> None:
-        """Implements `Item.lost`. Offsets from earlier responses stay known; new ones are requested
-        again later."""
+        """Implements `Item.lost`. Offsets from earlier responses stay known; the missing offsets
+        are requested again later."""
         logger.debug("log end offsets not read: the leader does not answer", reason=str(lost))
         self.end()
 
@@ -195,7 +195,7 @@ class RemoteEndOffsets:
                     await each
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """Returns the high watermarks of all partitions of a topic, with 0 for an unknown one.
+        """Returns the high watermarks of all partitions of a topic. An unknown high watermark is 0.
         Sends no requests."""
         known = self._cache.topics.get(topic)
         found = array("q", bytes(8 * (0 if known is None else max(known.partitions) + 1)))
