@@ -71,7 +71,7 @@ class Addresses:
         return {"listeners": ",".join(named), "http.listener": "off"}
 
     def lend(self) -> None:
-        """Lets a run listen on the addresses until `hold` is called."""
+        """Lets the tested broker listen on the addresses until `hold` is called."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,7 +79,8 @@ class Addresses:
             self._let_go()
 
     def hold(self) -> None:
-        """Reserves the addresses for this process again, after a run."""
+        """Reserves the addresses for this process again, after a broker that listened on them has
+        ended."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)

@@ -13,7 +13,8 @@ class NoSuchFault(Exception):
 
 
 class Fault:
-    """One fault: its arguments, its hits and its end."""
+    """One fault: its arguments, the number of requests that it affected, and the functions that end
+    it."""
 
     def __init__(self, kind: str, shown: Mapping[str, Any]) -> None:
         self.kind = kind
@@ -70,7 +71,8 @@ class Faults:
         return sum(self.end(fault_id) for fault_id in list(self._faults))
 
     def run_over(self) -> None:
-        """Ends the faults that end with the run of the broker."""
+        """Called when the broker has stopped or was killed. Ends the faults that last only until
+        then."""
         for fault in list(self._faults.values()):
             if fault.of_run:
                 self.end(fault.fault_id)

@@ -53,8 +53,8 @@ def member_of(
     broker: Broker, verb: str, name: str, group_id: str | None
 ) -> tuple[HostedGroups, GroupView, MemberView]:
     """Returns the member whose member id, group.instance.id or client id is ``name``, with its
-    group and shard. If ``group_id`` is None, searches all groups. Raises NotNow unless exactly one
-    member matches."""
+    group and shard. If ``group_id`` is None, searches all groups. Raises NotNow if no member or
+    several members match."""
     within = groups(broker) if group_id is None else [group_of(broker, verb, group_id)]
     members = [(hosted, group, each) for hosted, group in within for each in group.members.values()]
     for named in ("member_id", "group_instance_id", "client_id"):

@@ -21,7 +21,7 @@ class KeptLines(io.TextIOBase):
         """The total number of lines written, including lines that are no longer stored."""
 
     def write(self, text: str) -> int:
-        """Writes ``text`` to the other stream, and stores each line that is now complete."""
+        """Writes ``text`` to the stream ``onward``, and stores each line that is now complete."""
         *whole, self._begun = (self._begun + text).split("\n")
         self.last.extend(whole)
         self.count += len(whole)

@@ -38,12 +38,13 @@ the value."""
 Result = TypeVar("Result")
 
 _ROUNDS = 100
-"""The maximum number of event loop iterations for which a kill waits until the tasks of the run
-have ended."""
+"""The maximum number of event loop iterations for which a kill waits until the tasks of the killed
+broker have ended."""
 
 
 class Run:
-    """A `Broker` with its own view of the process. Only the event loop's thread uses a `Run`."""
+    """A `Broker` in test mode, from its start to its stop, with its own clock, files, connections
+    and tasks. Only the event loop's thread uses a `Run`."""
 
     def __init__(
         self,
@@ -154,8 +155,8 @@ class Run:
 
 
 def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Drops the log lines of a run that has ended. Adds the broker id to log lines of a broker in a
-    cluster."""
+    """Drops a log line of a broker that has stopped. Adds the broker id to a log line of a broker
+    in a cluster."""
     run = _WHOSE.get()
     if run is None:
         return event

@@ -1,6 +1,5 @@
-"""The time of one run of a tested broker. The run's timers and waits end with the run. `RunTime`
-records pending timers and waits, and drops them when the run ends, so that no timer calls a killed
-run."""
+"""The time of one run of a broker in test mode. `RunTime` records pending timers and waits, and
+drops them when the run ends, so that no timer calls into a broker that was killed."""
 
 from __future__ import annotations
 
@@ -22,10 +21,11 @@ Result = TypeVar("Result")
 
 
 class RunTime(Time):
-    """The view that one run has of a `Time`."""
+    """The `Time` of one run of a broker in test mode. When the run ends, its timers and sleeps end
+    too."""
 
     def __init__(self, whole: Time) -> None:
-        """Creates the view. ``whole`` is the time that all runs share."""
+        """``whole`` is the time of the process, which all runs share."""
         self._time = whole
         super().__init__(
             monotonic_s=whole.monotonic_s,

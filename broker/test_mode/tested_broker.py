@@ -89,7 +89,7 @@ class TestedBroker:
 
     @property
     def run(self) -> Run:
-        """The current run. Raises NotNow with the reason if no run is active."""
+        """The broker's current run. Raises NotNow with the reason if the broker does not run."""
         if self._run is None or self._run.broker.fatal is not None:
             raise NotNow(self._why_not())
         return self._run
@@ -108,7 +108,7 @@ class TestedBroker:
     # -- control by a test
 
     async def start(self) -> None:
-        """Starts a run with the existing data, unless a run is active.
+        """Starts the broker with its existing data, unless the broker already runs.
 
         Raises OSError and the exceptions of CANNOT_START.
         """
@@ -117,7 +117,7 @@ class TestedBroker:
                 await self._start()
 
     async def stop(self) -> None:
-        """Stops the run cleanly, as SIGTERM does. Does nothing if no run is active."""
+        """Stops the broker cleanly, as SIGTERM does. Does nothing if the broker does not run."""
         async with self._changing:
             await self._end(Run.stop)
 
@@ -140,7 +140,8 @@ class TestedBroker:
             return (self.system.ticks_ns() - began_ns) / 1e6
 
     def empty(self) -> None:
-        """Deletes the data and the recorded requests, and ends all faults. No run may be active."""
+        """Deletes the data and the recorded requests, and ends all faults. The broker must not be
+        running."""
         self.faults.end_all()
         self.recorder.forget()
         self.disk.empty()
@@ -167,8 +168,8 @@ class TestedBroker:
         return self.interposed.holding_clients()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs ``work`` as a task that continues across runs. ``work`` must handle its own
-        errors."""
+        """Runs ``work`` as a task that continues when the broker is stopped and started again.
+        ``work`` must handle its own errors."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -36,7 +36,7 @@ class IdleWatch:
         self._begun = 0
         """The number of times that the loop was observed not to be idle."""
         self._work: set[asyncio.Future[Any]] = set()
-        """Running work in threads and running rounds of repeated work."""
+        """The work that currently runs in threads, and the current rounds of repeated work."""
         self._rounds: dict[asyncio.Task[Any], asyncio.Future[Any]] = {}
 
     def stirred(self) -> None:
@@ -62,7 +62,7 @@ class IdleWatch:
             task.add_done_callback(self._round_over)
 
     def round_ends(self) -> None:
-        """Marks the current task as waiting for its next round."""
+        """Marks the current task as idle until it calls `round_begins` again."""
         task = asyncio.current_task()
         if task is not None:
             self._round_over(task)

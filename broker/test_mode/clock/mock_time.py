@@ -33,8 +33,8 @@ EXACT_STEPS = 10_000
 EXACT_S = 2.0
 LONG_STEPS = 250
 _HELD_NS_MAX = 2_000_000
-"""The maximum time in nanoseconds for which an advance skips rounds before it lets other work run.
-"""
+"""The maximum time in nanoseconds for which an advance of the clock skips rounds of repeated work
+before other tasks may run."""
 
 
 class MockTime(Time):
@@ -88,8 +88,8 @@ class MockTime(Time):
         """The only real timer. It is set for the earliest deadline of all mock timers."""
         self._armed_ms = 0
         self._look: asyncio.TimerHandle | None = None
-        """The real timer for the next check whether pauses between rounds have changed their
-        lengths."""
+        """A real timer for the next check of the pauses between rounds of repeated work, because
+        the lengths of the pauses may have changed."""
 
     # -- the clocks
 
@@ -99,7 +99,8 @@ class MockTime(Time):
 
     @property
     def is_frozen(self) -> bool:
-        """True if the clocks are frozen. Then only advances change them, until `run` is called."""
+        """True if the clocks are frozen. Frozen clocks change only by advances, until `run` is
+        called."""
         return self._frozen
 
     @property
@@ -140,7 +141,8 @@ class MockTime(Time):
     # -- controlled by a test
 
     def freeze(self) -> None:
-        """Freezes both clocks; then only `advance` and `set_wall` change them."""
+        """Freezes the monotonic clock and the wall clock; then only `advance` and `set_wall` change
+        them."""
         self._frozen = True
         if not self._moving:
             self._stands = self.now()
@@ -185,7 +187,8 @@ class MockTime(Time):
             return 0
 
     def abandon(self) -> None:
-        """Cancels all waits on the clock. Called after the end of the broker whose tasks wait."""
+        """Cancels all waits on the clock. Called after a broker has ended, to end the tasks of this
+        broker that still wait."""
         self._timers.clear()
         self._pauses.clear()
         self._idle_watch.forget()

@@ -17,7 +17,7 @@ NEVER_MS = 1 << 60
 
 
 class Pause:
-    """One pause of a task between two rounds."""
+    """One pause of a background task, between two rounds of the task's work."""
 
     def __init__(
         self, began_ms: int, pause_s: Callable[[], float], idle_ms: Callable[[], int | None]
@@ -30,7 +30,8 @@ class Pause:
         self.over = asyncio.get_running_loop().create_future()
         self.timer: MockTimer | None = None
         self.is_put_off = False
-        """True if the pause is extended beyond rounds without effect."""
+        """True if the pause was extended, because a round of work at its original end would have no
+        effect."""
 
     def end(self) -> None:
         if not self.over.done():
@@ -68,8 +69,8 @@ class Pauses:
         return next((each for each in self._pauses if each.timer is timer), None)
 
     def puts_off(self, pause: Pause, now_ms: int) -> bool:
-        """Returns True and extends the pause if a round at ``now_ms`` would have no effect.
-        Otherwise returns False."""
+        """If a round of the task at ``now_ms`` would have no effect, extends the pause before this
+        round and returns True. Otherwise returns False."""
         idle_ms = pause.idle_ms()
         if idle_ms is not None and idle_ms <= 0:
             return False
@@ -78,8 +79,8 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Sets the end of each extended pause to the next possible time, because another event has
-        happened."""
+        """Called after an event that may change the time at which a round of work has an effect.
+        Each extended pause then ends at its next possible time."""
         for pause in self._pauses:
             if pause.is_put_off:
                 pause.is_put_off = False

@@ -14,8 +14,8 @@ from broker.time import Time
 from log.files.filesystem import FileSystem, OsFileSystem, open_files_max
 
 MARK = ".muster-test"
-"""The name of a file that marks a data directory as empty when `--test` first used the directory.
-The verb reset may empty only a directory with this file."""
+"""The name of a file that `--test` creates in a data directory, if the directory is empty when
+`--test` first uses it. The verb reset may empty only a directory with this file."""
 _IN_MEMORY = "/data"
 
 
@@ -33,8 +33,8 @@ class Disk:
         self._was_empty = False
 
     def files(self) -> FaultyFiles:
-        """Returns the file system for a new run. Raises OSError if the directory can't be
-        created."""
+        """Returns the file system for a new run of the broker. Raises OSError if the directory
+        can't be created."""
         if not self.in_memory:
             self._mark()
         return FaultyFiles(self._files, self.faults)

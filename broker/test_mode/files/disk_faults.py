@@ -19,9 +19,9 @@ class DiskFault(Fault):
     def __init__(self, kind: str, code: int, times: int | None = None) -> None:
         super().__init__(kind, {"times": times})
         self.code = code
-        """The errno of the calls that fail."""
+        """The errno with which file operations fail."""
         self.left = ENDLESS if times is None else times
-        """The number of calls that will still fail."""
+        """The number of file operations that will still fail."""
 
 
 class DiskFaults:
@@ -57,7 +57,8 @@ class DiskFaults:
         self._meet(self._full, path)
 
     def syncing(self, path: str) -> None:
-        """Called before an fsync of a file or directory. Raises OSError if the fsync must fail."""
+        """Called before an fsync of a file or directory. Raises OSError if an active fault makes
+        the fsync fail."""
         self._meet(self._fsync, path)
 
     def _begin(self, kind: list[DiskFault], fault: DiskFault) -> DiskFault:

@@ -121,7 +121,8 @@ class FaultyFiles:
         return self.faults
 
     def changing(self, path: str) -> _Change:
-        """Returns the context for a change. Raises OSError if the broker was killed."""
+        """Returns a context manager for one change of the file ``path``. Raises OSError in the
+        ``with`` statement if the broker was killed."""
         return _Change(self, path)
 
     def open(self, path: str, create: bool = False) -> FaultyFile:

@@ -47,7 +47,7 @@ class Inode:
     def __init__(self, capacity: Capacity, now_ms: int) -> None:
         self.capacity = capacity
         self.data = bytearray()
-        """The contents of the file. Changes require the lock; slices may be read without it."""
+        """The contents of the file. Changes need the lock; slices may be read without the lock."""
         self.taken_bytes = 0
         """The number of bytes that are reserved for the file, at least its length."""
         self.modified_ms = now_ms

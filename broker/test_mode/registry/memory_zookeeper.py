@@ -1,4 +1,4 @@
-"""A ZooKeeper client for a ZooKeeper in memory. Tests can interrupt or end its session.
+"""A ZooKeeper client for a ZooKeeper in memory. Tests can interrupt or end the client's session.
 `MemoryZooKeeper` implements `ZooKeeper` for one process, with successive sessions. Each response
 takes one turn of the event loop and no time."""
 
@@ -108,8 +108,8 @@ class MemoryZooKeeper:
             self._call(watch)
 
     def vanish(self) -> None:
-        """Ends the client as the death of its process does. The session continues in the ensemble.
-        The client calls no more watches."""
+        """Stops the client as if its process had died. Its session continues in the ensemble, but
+        no watch of the client is called any more."""
         self._closed = True
         self._connected.set()  # wakes the waiting requests
         self._watches.clear()

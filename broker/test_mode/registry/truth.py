@@ -22,7 +22,7 @@ class PartitionState(NamedTuple):
 
 
 class Truth:
-    """Reads the cluster state from the nodes of a registry, which is authoritative."""
+    """Reads the cluster state from the nodes of a registry. The nodes are authoritative."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble

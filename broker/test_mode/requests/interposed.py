@@ -64,8 +64,8 @@ class Interposed:
 
     @contextmanager
     def holding_clients(self) -> Iterator[None]:
-        """Within this context, delays arriving requests of clients. Handles them at the end of the
-        context."""
+        """Delays the requests of clients that arrive in this context, and handles them when the
+        context ends."""
         gate = ClientGate("hold", Filter(), {})
         self.begin(gate)
         try:
@@ -138,7 +138,7 @@ def _handle_late(services: Services, request: Request, handle: Handler) -> None:
 
 
 class TestedConnection(Connection):
-    """A connection that reports to the recorder, and whose responses rules can delay."""
+    """A connection in test mode. It reports to the recorder, and faults can delay its responses."""
 
     __slots__ = ("_interposed", "silences")
     __test__ = False
@@ -171,8 +171,8 @@ class TestedConnection(Connection):
                 self.server.writes.touch(self)
 
     def speak(self) -> None:
-        """Called when a rule that delays responses ends. After the last such rule, sends the
-        delayed responses."""
+        """Called when a rule that delays responses ends. If no other rule delays responses, sends
+        the delayed responses."""
         self.silences -= 1
         if not self.silences and not self.closed:
             self.server.writes.touch(self)

@@ -63,8 +63,9 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Yields each plain value in ``value`` as a tuple: the name of its array, the name of its
-    field, the value, and the resource type of its struct."""
+    """Yields each value in ``value`` that is neither a struct nor an array, as a tuple: the name of
+    the field that contains the value's struct ("" at the top), the name of the value's own field,
+    the value, and the resource type in the same struct (0 without one)."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

@@ -53,8 +53,7 @@ class Filter:
 
     @property
     def is_of_clients(self) -> bool:
-        """Returns True if the filter selects requests only by client id, or selects all
-        requests."""
+        """Returns True if the filter has no condition on the API, the group or the topic."""
         return self.api is None and self.group is None and self.topic is None
 
     def shown(self) -> dict[str, Any]:
@@ -72,8 +71,9 @@ class Held:
         self.request = request
         self._rules = rules
         self._finish: Callable[[], None] = partial(copy_context().run, finish)
-        """A function that handles the request. It runs in the context of the request's arrival, so
-        that the handler's tasks belong to the broker, not to the caller that ends a rule."""
+        """A function that handles the request. It runs in the contextvars context in which the
+        request arrived, so that tasks that the handler starts belong to the broker. The caller that
+        ends the rule may have another context."""
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:

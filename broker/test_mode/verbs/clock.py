@@ -55,7 +55,8 @@ async def _loaded(tested: Clocked) -> None:
 
 
 async def advance(tested: Clocked, ms: int) -> Answer:
-    """Advances both clocks by ``ms`` and runs the timers whose deadlines are reached."""
+    """Advances the monotonic clock and the wall clock by ``ms``, and runs the timers whose
+    deadlines are reached."""
     await _loaded(tested)
     try:
         with tested.holding_clients():

@@ -37,8 +37,8 @@ def coordinator_of(
 
 
 def _at_coordinator(verb: Verb) -> Verb:
-    """Returns a variant of ``verb``, which is about one group: the group's coordinator executes the
-    variant."""
+    """Returns a variant of a verb that is about one group. The variant is executed by the broker
+    that coordinates the group."""
 
     async def do(cluster: TestedCluster, *, group: str, **given: Any) -> Answer:
         at = coordinator_of(cluster, group) or next(iter(_running(cluster)))
