@@ -96,16 +96,16 @@ class Checkpoints:
             write_offsets(self._fs, path, offsets)
 
     def shown(self, topic: str) -> list[TopicPartition]:
-        """Removes a topic's partitions from `made` when the topic has become visible. Returns their
-        keys."""
+        """Called when a topic has become visible. Removes the topic's partitions from `made`, and
+        returns their keys."""
         keys = [key for key in list(self.made) if key[0] == topic]
         for key in keys:
             self.made.pop(key, None)
         return keys
 
     def take_back(self, topic: str) -> None:
-        """Removes the partitions of a topic that could not be created, from `made` and from the
-        checkpoint file."""
+        """Called when the creation of a topic has failed. Removes the topic's partitions from
+        `made` and from the checkpoint file."""
         keys = set(self.shown(topic))
         path = self._path(RECOVERY_POINT)
         with self._writing, suppress(OSError):  # the disk that failed before may fail again

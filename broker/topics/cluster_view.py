@@ -55,8 +55,8 @@ class ClusterView(Protocol):
 
 
 class AloneView:
-    """The view of a standalone broker, which has the only replica of each partition and leads
-    it."""
+    """The data for Metadata responses of a standalone broker, which has the only replica of each
+    partition and leads each partition."""
 
     has_brokers = True
 

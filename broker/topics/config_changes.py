@@ -130,8 +130,8 @@ class ConfigChanges:
         self._apply = apply
 
     async def change(self, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
-        """Changes the own settings of one resource. If ``validate_only`` is True, only checks the
-        change. After ConfigRefused nothing has changed."""
+        """Changes the settings of one resource. If ``validate_only`` is True, only checks the
+        change. If ConfigRefused is raised, nothing has changed."""
         async with self._store.changing:
             try:
                 if kind == TOPIC_RESOURCE:
@@ -274,7 +274,8 @@ class ConfigChanges:
         self._apply()
 
     def _check_topics(self, changed: Config) -> None:
-        """Raises BadValue if the own settings of any topic contradict the changed defaults."""
+        """Raises BadValue if settings that are set on a topic itself contradict the changed broker
+        settings."""
         for topic in self._registry.topics.values():
             try:
                 topic_settings(changed, topic.configs)
@@ -348,8 +349,8 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
 
 
 def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns a topic's own settings without invalid settings, which are logged. Another program
-    may have written invalid settings."""
+    """Returns the valid settings that are set on the topic itself. Logs each invalid setting, which
+    another program may have written."""
     kept: dict[str, str] = {}
     for key, text in configs.items():
         try:

@@ -86,13 +86,13 @@ class Deletions:
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """Returns a log offset for each shard. Commits before this log offset for the topic
-        ``name`` belong to deleted topics and must still be dropped."""
+        """Returns a log offset for each shard. The shard must still drop the commits for topic
+        ``name`` before this log offset, because they are for deleted topics of this name."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
-        """Continues the deletions of the previous process, before commits are accepted. The shards
-        already know these deletions. Raises OSError."""
+        """Continues the deletions that the previous process did not finish. Called when the shards
+        have loaded these deletions, and before the broker accepts commits. Raises OSError."""
         for topic, offsets_below in list(self._registry.dying.values()):
             if self._registry.topic(topic.name) is None:
                 self._retry_later(self.add(topic, (), 0), 0)

@@ -145,8 +145,8 @@ class LogManager:
     def _check_places(
         self, topics: Mapping[str, Topic], there: Sequence[str], *, in_cluster: bool
     ) -> KnownMissing:
-        """Raises BadDirectory if partitions are missing that may not be missing. Returns the names
-        that may be missing. ``there`` contains all names in the directory."""
+        """Raises BadDirectory if a partition is missing that `log.recovery.missing` does not name.
+        Returns the names in this setting. ``there`` contains all names in the directory."""
         named = self.checkpoints.named()
         self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
         if in_cluster:
@@ -162,8 +162,8 @@ class LogManager:
         return missing
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
-        """Writes the checkpoints. Raises OSError only if the old checkpoints list data that the
-        operator has declared as lost."""
+        """Writes the checkpoints. Logs an OSError, but raises it if a setting declares data as
+        lost, because the old checkpoints still list this data."""
         try:
             self.write_checkpoints()
         except OSError as error:

@@ -67,7 +67,8 @@ class LongPolls:
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
         self.by_topic: Counter[str] = Counter()
-        """The number of waits for partitions of a topic, by topic name."""
+        """By topic name: the number of parked requests, counted once for each partition that a
+        request waits for."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
         """The number of heap entries whose wait has ended."""
@@ -80,8 +81,7 @@ class LongPolls:
         return len({waiter for waiters in self._by_partition.values() for waiter in waiters})
 
     def until_ms(self, wait_ms: int) -> int:
-        """Returns the monotonic time in ms at which a wait ends that starts now and lasts
-        ``wait_ms``."""
+        """Returns the monotonic time in ms at which a wait of ``wait_ms`` ends if it starts now."""
         return self._time.now().mono_ms + wait_ms
 
     def wait(self, waiter: Waiter) -> None:
@@ -113,8 +113,8 @@ class LongPolls:
 
     def appended(self, topic: str, partition: int, size_bytes: int, committed: bool = True) -> None:
         """Counts an append of ``size_bytes`` and wakes the Fetch requests that now have enough
-        data. ``committed`` is False if the records belong to an open transaction or follow its
-        first offset."""
+        data. ``committed`` is False if the records are at or above the first offset of an open
+        transaction."""
         waiters = self._by_partition.get((topic, partition))
         if not waiters:
             return

@@ -75,7 +75,8 @@ class Maintenance:
         ]
 
     def stop(self) -> None:
-        """Stops the work. Afterwards only the code that closes the logs may write to them."""
+        """Stops the periodic work on the logs. Afterwards only the code that closes the logs may
+        write to them."""
         for task in self._tasks:
             task.cancel()
         for partition in self._logs.all():
@@ -135,8 +136,8 @@ class Maintenance:
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """Returns 0 if any producer can expire, since each round checks all producers; otherwise
-        None. See `Background.every`."""
+        """Returns the number of milliseconds for which the check for expired producers has no work:
+        0 if any producer can expire, otherwise None (forever). See `Background.every`."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
@@ -249,7 +250,8 @@ class Maintenance:
 
 
 def level(counts: Iterable[int], limit: int) -> int:
-    """Returns the largest cap with which the capped counts have a sum of at most ``limit``."""
+    """Returns the largest cap for which the sum of all counts, each limited to the cap, is at most
+    ``limit``."""
     ascending = sorted(counts)
     for index, count in enumerate(ascending):
         share = limit // (len(ascending) - index)

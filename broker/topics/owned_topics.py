@@ -170,8 +170,9 @@ def keep_fixed(name: str, configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def restore_fixed(registry: StoredRegistry) -> None:
-    """Restores the fixed settings of owned topics, which an older Muster let users change. Called
-    before the logs are opened. If the settings can't be stored, they still take effect."""
+    """Restores the fixed settings of the coordinators' topics, because an older Muster let users
+    change them. Called before the logs are opened. If the restored settings can't be stored, the
+    broker uses them nevertheless."""
     for owned in OWNED.values():
         topic = registry.topic(owned.name)
         if topic is None:

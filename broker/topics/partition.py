@@ -112,8 +112,8 @@ class Partition:
         self._flushing = False
         """True if a flush runs in a thread or will start in the next iteration of the loop."""
         self._promised = False
-        """True if replies wait for a flush that must still run if changed settings no longer
-        require it."""
+        """True if replies wait for a flush. This flush must run even if a later change of the flush
+        settings no longer requires it."""
         self._probe: Task[None] | None = None
         self._hurry: Event | None = None
         """An event that ends the pause before the next write attempt."""
@@ -132,7 +132,7 @@ class Partition:
 
     @property
     def enough_in_sync(self) -> bool:
-        """Returns True if enough replicas are in sync for appends by the log's owner."""
+        """Returns True if the partition has at least ``min.insync.replicas`` in-sync replicas."""
         return self.acks_all_error() == NONE
 
     def acks_all_error(self) -> int:
@@ -198,7 +198,7 @@ class Partition:
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
         """Appends a transaction marker. Raises the exceptions of `PartitionLog.append_marker`. The
-        marker is stable if the high watermark is then above it."""
+        marker is stable if the high watermark is then above the marker."""
         try:
             info = self.log.append_marker(marker, self.leader_epoch, now_ms)
         except LogPoisoned as error:
@@ -246,9 +246,9 @@ class Partition:
         return self.log.delete_records(offset, self.high_watermark)
 
     def append_failed(self, error: Exception) -> None:
-        """Handles a failed append of the log's owner, whose unwritten records are lost. Replies to
-        written records continue to wait. The partition retries writes until one succeeds; see
-        `writable`."""
+        """Called when an append of the coordinator that owns the log has failed. The coordinator's
+        unwritten records are lost. Replies to written records continue to wait. The partition
+        retries writes until one succeeds; see `writable`."""
         if self.log.log_end_offset > self.high_watermark:
             self.appended(0)  # the batches before the failed one
         self.fail_unwritten(error)
@@ -328,7 +328,8 @@ class Partition:
             self._fail_waiting(error, lambda entry: entry[0] > end_offset)
 
     def expire(self) -> None:
-        """Fails the replies whose deadline has passed. Their records may still become stable."""
+        """Replaces replies whose deadline has passed by errors. The records of these replies may
+        still become stable."""
         self._timer, self._timer_ms = None, NEVER
         now_ms = self._services.time.now().mono_ms
         late = StableTooLate("the records were not stable before the deadline")

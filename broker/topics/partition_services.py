@@ -18,7 +18,7 @@ class PartitionServices:
     """The services that all partitions of a broker use."""
 
     in_cluster: ClassVar[bool] = False
-    """True for `ReplicaServices`, the services in a cluster."""
+    """True in a cluster, where the services are `ReplicaServices`."""
     time: Time
     spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
     """Starts a background task with a name. The task must handle its own errors."""

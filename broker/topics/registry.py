@@ -135,7 +135,8 @@ class Registry(Protocol):
         """The settings that groups override, as text, by group id."""
 
     on_changed: OnChanged
-    """A function that is called after each change of `topics`. The broker sets it."""
+    """A function that the registry calls after each change of `topics`. The broker sets this
+    attribute."""
 
     def topic(self, name: str) -> Topic | None: ...
 
@@ -199,8 +200,8 @@ class StoredRegistry(Registry, Protocol):
 
     def take_back(self, name: str, before: Topic | None) -> None:
         """Undoes a `store` that no `show` has followed. ``before`` is the topic's previous state.
-        After an OSError, the next change undoes the `store` on disk. Must be called outside the
-        event loop's thread."""
+        If this method raises OSError, the next change of topics undoes the `store` on disk. Must be
+        called outside the event loop's thread."""
 
     def mark_deleted(self, name: str) -> None:
         """Marks a topic as deleted, durably. The topic stays visible until `hide` is called. Must

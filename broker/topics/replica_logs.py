@@ -119,9 +119,9 @@ class ReplicaLogs:
     def _put_away(
         self, dropped: Sequence[_Dropped], tag: str, left: list[TopicPartition]
     ) -> list[str]:
-        """Closes logs and renames their directories. Returns the new paths. Adds the partitions for
-        which this failed to ``left``. ``tag`` has the same meaning as in `LogManager.retire`.
-        Thread-safe."""
+        """Closes logs and renames their directories. Returns the new paths. If this fails for a
+        partition, adds the partition to ``left``. ``tag`` has the same meaning as in
+        `LogManager.retire`. Thread-safe."""
         logs = self._logs
         away: list[str] = []
         try:  # before the renames, so that no later start reports these partitions as missing

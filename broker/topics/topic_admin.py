@@ -69,8 +69,8 @@ class TopicAdmin:
         self.on_deleted = list(on_deleted)
         self._internal_errors = internal_errors
         self._pending: dict[str, asyncio.Future[Topic]] = {}
-        """The topics that are being created, by name. Concurrent calls for the same topic share its
-        result."""
+        """The topics that are being created, by name. `ensure` waits for the future of a topic that
+        another call is creating."""
         self.changing = asyncio.Lock()
         """The lock that a change holds from the read of the old state to the write of the new
         state."""
@@ -242,12 +242,13 @@ class TopicAdmin:
     # -- deleting
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """Implements `TopicChanges.led`. A standalone broker leads each topic as soon as it is
-        created."""
+        """Implements `TopicChanges.led`. Returns no topics, because a standalone broker leads each
+        topic as soon as it is created."""
         return ()
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """Implements `TopicChanges.gone`. A topic is deleted when `delete` returns."""
+        """Implements `TopicChanges.gone`. Waits for nothing, because a topic is already deleted
+        when `delete` returns."""
         return ()
 
     async def delete(self, name: str) -> Topic:

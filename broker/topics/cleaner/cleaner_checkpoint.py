@@ -102,9 +102,9 @@ class CleanerCheckpoint:
 
 
 def _stable(log: PartitionLog) -> tuple[int, int]:
-    """Returns the first offset that may not be cleaned yet, and the number of bytes before it in
-    its segment. This offset is the first offset of an open transaction or of records above the high
-    watermark."""
+    """Returns the first offset that may not be cleaned yet, and the number of bytes before this
+    offset in its segment. The offset is the first offset of an open transaction, or of records
+    above the high watermark."""
     offset = log.first_uncleanable_offset
     if offset == log.log_end_offset:
         return LONG_MAX, 0
@@ -116,7 +116,7 @@ def _stable(log: PartitionLog) -> tuple[int, int]:
 
 
 def segment_facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
-    """Returns the properties of each segment that the planning of a cleaning needs."""
+    """Returns the properties of each segment that are needed to plan a cleaning."""
     return [
         SegmentFacts(
             segment.base_offset,

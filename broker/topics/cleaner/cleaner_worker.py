@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 IDLE_S = 60.0
 SILENCE_S = 300.0
-"""The number of seconds without a report after which the process counts as stuck. The process
-reports every second, except during an fsync, which may take minutes."""
+"""The number of seconds without a report after which the cleaner process counts as stuck. The
+cleaner process reports every second, except during an fsync, which may take minutes."""
 _LINE_BYTES_MAX = 64 * 1024 * 1024
 
 

@@ -40,7 +40,7 @@ from protocol.slotted import slotted
 logger = structlog.get_logger(__name__)
 
 OWNED_CHECK_MS = 100
-"""The number of milliseconds between two size checks of owned partitions."""
+"""The interval in milliseconds at which the sizes of the logs of internal topics are checked."""
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -90,8 +90,8 @@ class Cleaner(Protocol):
         """Runs ``job``. For each cleaned group of segments, awaits ``on_group`` while the next
         group is cleaned.
 
-        ``producers`` are added to the job in pieces, so that the loop can run other work in
-        between. Raises CleaningFailed and the exceptions of ``on_group``; the job then ends.
+        The job gets the ``producers`` one by one, so that the loop can run other work in between.
+        Raises CleaningFailed and the exceptions of ``on_group``; the job then ends.
         """
 
     async def stop(self) -> None: ...
@@ -173,8 +173,8 @@ class Cleaning:
         clean: Callable[[], Awaitable[bool]],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Starts a task that waits for ``pause_s`` and then calls ``clean`` until it returns False,
-        again and again."""
+        """Starts a task that repeats two steps: it waits for ``pause_s``, and then calls ``clean``
+        until ``clean`` returns False."""
 
         async def clean_all() -> None:
             while await clean():
@@ -274,7 +274,7 @@ class Cleaning:
         return self._paused.get(key, 0) if trouble is None else trouble.retry_ms
 
     def uncleanable(self) -> dict[str, str]:
-        """Returns the partitions whose last cleaning failed, with the reasons, for /healthz."""
+        """Returns, for /healthz, the partitions whose last cleaning failed, with the reasons."""
         return {
             f"{topic}-{partition}": trouble.reason
             for (topic, partition), trouble in self.troubles.items()

@@ -18,7 +18,8 @@ class Hosting(Protocol):
     """The coordinator that owns partitions of a topic."""
 
     def hosts(self, partition: int) -> bool:
-        """Returns True if the partition follows the schedule for owned partitions."""
+        """Returns True if the log of the partition is cleaned by the schedule for logs that a
+        coordinator owns, not by the schedule for other compacted logs."""
 
 
 class DirtyLogs:

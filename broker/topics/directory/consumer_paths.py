@@ -192,7 +192,8 @@ def _line(group_id: str, topic: str, partition: int, offset: int) -> bytes:
 
 
 def _pieces(entries: Iterable[OldOffset]) -> Iterator[bytes]:
-    """Yields the lines for the entries, joined into pieces of about `_BYTES_AT_ONCE` bytes."""
+    """Yields the JSON lines of the entries, joined into byte strings of about `_BYTES_AT_ONCE`
+    bytes."""
     piece = bytearray()
     for entry in entries:
         piece += _line(*entry)
@@ -215,11 +216,11 @@ class OldCommits:
         flush_messages: Callable[[], int],
         kept: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Creates the object. ``flush_messages`` returns the current setting of
-        ``__consumer_offsets`` before each write.
+        """``flush_messages`` is called before each write, and returns the current flush.messages of
+        ``__consumer_offsets``.
 
         ``kept`` is called once, after the first write. It records that the file exists, so that
-        later starts report the file if it is missing.
+        later starts report a missing file.
         """
         self._time = time
         self._paths = paths

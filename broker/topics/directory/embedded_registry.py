@@ -107,7 +107,8 @@ class EmbeddedRegistry(TopicLookups):
         self.consumer_paths = FileConsumerPaths(fs, directory)
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.adopted: list[str] = []
-        """The topics that this start found as directories and added to the list."""
+        """The topics that were missing in ``topics.json`` at this start of the broker, and were
+        added because their directories exist."""
         self._image = _Image()
         self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
         self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))

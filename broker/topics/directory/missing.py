@@ -26,8 +26,8 @@ TOPICS_FILE = "topics.json"
 CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
-"""Files that Muster writes only after ``topics.json``. If one of them exists, ``topics.json`` must
-have existed."""
+"""Files that Muster writes only after ``topics.json``. If one of them exists but ``topics.json``
+does not, then ``topics.json`` was lost."""
 SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
 """The files with security settings. Without such a file, the broker would allow operations that
 were denied before."""
@@ -60,8 +60,8 @@ def check_partitions(
     partitions: Mapping[str, int],
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory if a checkpoint contains a partition of an existing topic that has no
-    directory.
+    """Raises BadDirectory if a partition has no directory, although a checkpoint contains the
+    partition and its topic exists.
 
     ``there`` contains the names in ``directory``. ``named`` maps each partition in a checkpoint to
     the name of the checkpoint. ``partitions`` contains the partition counts of the existing topics.
@@ -124,8 +124,8 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
-    """Checks that ``meta.properties`` is not lost; called if the file does not exist. Returns the
-    properties that are known without it.
+    """Called if ``meta.properties`` does not exist. Checks that the file was not lost, and returns
+    the properties that are known without it.
 
     ``meta.properties`` is created before ``topics.json``. Therefore raises BadDirectory if
     ``topics.json`` exists, unless `log.recovery.missing` lists ``meta.properties``. In that case
@@ -171,7 +171,7 @@ def check_files(
 
 
 def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirectory:
-    """Returns the error for missing partitions. ``why`` states how it is known that they
+    """Returns the error for missing partitions. ``why`` states how it is known that the partitions
     existed."""
     named = ", ".join(names[:_NAMED_MAX])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""

@@ -15,7 +15,8 @@ _WHOLE = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
-    """Returns the contents of the file. As in Kafka, the last line has no newline."""
+    """Returns the contents of a ``partition.metadata`` file. As in Kafka, the last line has no
+    newline."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
@@ -37,8 +38,8 @@ def mark_of(fs: FileSystem, directory: str) -> bytes | None:
 
 
 def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
-    """Writes the file if it is missing or incomplete. Raises BadDirectory if it contains another
-    topic's id."""
+    """Writes the file `partition.metadata` if it is missing or incomplete. Raises BadDirectory if
+    the file contains another topic's id."""
     if topic.topic_id == ZERO_UUID:
         return
     found = mark_of(fs, directory)

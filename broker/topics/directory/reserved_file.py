@@ -28,16 +28,16 @@ class NotSettled(OSError):
 
 
 class ReservedFile:
-    """A file with a spare. Only one thread at a time may use it. `keep_spare` creates or finds the
-    spare."""
+    """A file whose replacement succeeds even on a full disk, because it uses a spare file.
+    `keep_spare` creates or finds the spare file. Only one thread at a time may use this object."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self._fs = fs
         self._spare = path + SPARE
         self._spare_bytes = 0
-        """The size of the spare in bytes; 0 without a usable spare. Each byte of a usable spare has
-        been written once."""
+        """The size of the spare file in bytes; 0 without a usable spare file. Each byte of a usable
+        spare file has been written once."""
         self._unsettled: NotSettled | None = None
 
     def read(self) -> bytes | None:
@@ -87,7 +87,7 @@ class ReservedFile:
             self._make_spare(len(data))
 
     def _create(self, data: bytes) -> None:
-        """Writes the file, and then the spare: a spare must not exist without the file."""
+        """Writes the file, and then the spare file, because a spare file must not exist alone."""
         self._write_new(data + b" " * (_room_for(len(data)) - len(data) - 1) + b"\n", self.path)
         self._settle(None)
         with suppress(OSError):  # only the next change will need the spare
@@ -115,8 +115,8 @@ class ReservedFile:
         return before
 
     def _settle(self, before: str | None) -> None:
-        """Fsyncs the directory after the rename. If the fsync fails, renames the old file, whose
-        name is ``before``, back, and raises NotSettled."""
+        """Fsyncs the directory after the new file was renamed. If the fsync fails, restores the old
+        file, which is now at the path ``before``, and raises NotSettled."""
         try:
             self._fs.fsync_directory(os.path.dirname(self.path))
         except OSError as error:
@@ -131,7 +131,8 @@ class ReservedFile:
             raise self._unsettled from error
 
     def _make_spare(self, used: int) -> None:
-        """Creates a spare of twice ``used`` bytes, unless a spare exists. Raises OSError."""
+        """Creates a spare file of at least 2 * ``used`` bytes, unless such a spare file exists.
+        Raises OSError."""
         size = _room_for(used)
         if self._spare_bytes >= size:
             return
@@ -158,5 +159,5 @@ class ReservedFile:
 
 
 def _room_for(used: int) -> int:
-    """Returns twice ``used``, rounded up to a multiple of the block size."""
+    """Returns the size of a spare file: 2 * ``used``, rounded up to whole blocks."""
     return -(-2 * used // _BLOCK_BYTES) * _BLOCK_BYTES

@@ -20,7 +20,7 @@ from replication.leader import LedReplicas
 
 
 class Follows(Protocol):
-    """The fetch session of a follower. The session contains this partition."""
+    """A follower's fetch session that skips an unchanged partition; see `IdleFollowers`."""
 
     used_ms: int
     """The monotonic time in ms at which the session's last request arrived."""
@@ -63,7 +63,7 @@ class IdleFollowers:
             self._known.clear()
 
     def stir(self, *, wake: bool) -> None:
-        """Notifies all followers of a change. If ``wake`` is True, their waiting requests read the
-        partition."""
+        """Notifies all followers of a change of the partition. If ``wake`` is True, the waiting
+        requests of the followers read the partition."""
         for session, wanted in self._known.values():
             session.stirred(wanted, wake=wake)

@@ -64,7 +64,7 @@ class Replica(Partition):
         lower_recovery_point: Callable[[tuple[str, int], int], None],
     ) -> None:
         """Creates the replica. ``lower_recovery_point`` lowers the recovery point in the
-        checkpoint; it blocks."""
+        checkpoint; this function waits for the disk."""
         stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
         super().__init__(log, services, writes, is_served, stable)
         log.committed_offset = stable
@@ -75,7 +75,8 @@ class Replica(Partition):
         self.state: PartitionState | None = None
         """The state that the controller sent last, with later ISR changes."""
         self.led: LedReplicas | None = None
-        """The leader's view of the replicas; None if this broker is not the leader."""
+        """The progress of all replicas of the partition, if this broker is the leader; otherwise
+        None."""
         self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
         """Replies to producers with acks=1 that wait until the leader has flushed the records.
         Ordered by offset."""
@@ -87,8 +88,9 @@ class Replica(Partition):
         """Makes this broker the leader in the epoch of ``state``. Returns False if it was already
         the leader.
 
-        First fsyncs truncations that were made as a follower, unless the fetcher has fsynced them.
-        If LogPoisoned is raised, the epoch could not be written, and this broker is not the leader.
+        First fsyncs the truncations that this broker made as a follower, unless the fetcher has
+        fsynced them. If LogPoisoned is raised, the epoch could not be written, and this broker is
+        not the leader.
         """
         now_ms = self._services.time.now().mono_ms
         end_offset = self.log.log_end_offset
@@ -240,8 +242,8 @@ class Replica(Partition):
             self._promise_flush()
 
     def _reply_flushed(self, error: Exception | None = None) -> None:
-        """Delivers the acks=1 replies whose records are flushed. If ``error`` is set, fails all
-        waiting acks=1 replies."""
+        """Delivers the acks=1 replies whose records are flushed. If ``error`` is set, replaces all
+        waiting acks=1 replies by error replies."""
         waiting = self._unflushed
         while waiting and (error is not None or waiting[0][0] <= self.log.recovery_point):
             _, (ticket, reply), on_failure = waiting.popleft()
@@ -320,7 +322,7 @@ class Replica(Partition):
         return None if led is None else led.removes_in_ms(self._services.time.now().mono_ms)
 
     def isr_written(self, partition_epoch: int) -> None:
-        """Applies the ISR that this leader requested. It was written as version
+        """Applies the ISR that this leader requested. ZooKeeper contains it as version
         ``partition_epoch``."""
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
@@ -360,8 +362,8 @@ class Replica(Partition):
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
         """Appends batches from a leader's response. The batches begin at this log's end. Returns
-        the number of appended bytes; another call must append the remaining bytes. Raises
-        NotFollower and LogPoisoned. Raises CorruptRecords without changing the log."""
+        the number of appended bytes; the caller must append the remaining bytes with another call.
+        Raises NotFollower and LogPoisoned. Raises CorruptRecords without changing the log."""
         self._followed()
         log = self.log
         now_ms = self._services.time.now().wall_ms

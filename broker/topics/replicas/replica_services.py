@@ -39,9 +39,9 @@ class IsrWriter(Protocol):
     """Writes the ISRs of partitions to ZooKeeper for their leaders."""
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Starts to write ``isr``, which replaces version ``expected_epoch`` of the partition's
-        state. The result is reported to the partition. A partition may have only one change in
-        progress."""
+        """Starts to write a partition state with the ISR ``isr``, in place of the state with
+        version ``expected_epoch``. Reports the result to the partition. The caller must not start
+        another write for the partition before this result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Counts of replication on this broker, for the metrics."""
+"""Counters of replication on this broker, for the metrics."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from replication.values import PartitionState
 
 @dataclass(slots=True)
 class ReplicationTotals:
-    """Counts since the broker's process began."""
+    """Counters of replication since the broker's process began."""
 
     bytes_in: int = 0
     """The number of bytes of record batches that followers on this broker have fetched."""
     bytes_out: int = 0
     """The number of bytes of record batches that were sent to followers."""
     reassignment_bytes_in: int = 0
-    """The part of `bytes_in` for replicas that a reassignment adds on this broker."""
+    """The part of `bytes_in` that was fetched for replicas that a reassignment is adding on this
+    broker."""
     reassignment_bytes_out: int = 0
-    """The part of `bytes_out` for replicas that a reassignment adds on other brokers."""
+    """The part of `bytes_out` that was sent to replicas that a reassignment is adding on other
+    brokers."""
     shrinks: int = 0
     """The number of ISR changes of led partitions that removed replicas."""
     expands: int = 0
