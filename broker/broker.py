@@ -247,7 +247,8 @@ class Broker:
         )
 
     def _set_mode(self, mode: BrokerMode) -> None:
-        """Sets the mode, which has opened the logs, and makes all other parts."""
+        """Stores ``mode``, which has opened the logs before this call, and makes all other parts of
+        the broker."""
         self.mode = mode
         self.registry, self.logs = mode.registry, mode.logs
         if mode.stores is None:
@@ -460,8 +461,9 @@ class Broker:
             self.internal_errors.caught("observer", error, partition=live.partition.name)
 
     def _first_share_session(self, group_id: str) -> None:
-        """Drops idle share partitions of a group, so that they are loaded again: another broker may
-        have changed their states."""
+        """Called before the first share session of a group opens. In a cluster, drops the idle
+        share partitions of the group, so that they are loaded again: another broker may have
+        changed their states."""
         if self.mode.others_coordinate:
             self.share_partitions.forget_idle(group_id)
 
@@ -561,8 +563,8 @@ class Broker:
         )
 
     def _make_holders(self) -> None:
-        """Makes the parts that find open transactions that block consumers or pending offset
-        commits."""
+        """Makes `lso_blockers`, which finds open transactions that block consumers, and
+        `hanging_commits`, which finds pending offset commits of transactions that have ended."""
         counts = self.registry.partition_counts
         self.lso_blockers = LsoBlockers(
             self.transactions, lambda: counts.get(TRANSACTION_TOPIC, 0), self.time

@@ -55,9 +55,10 @@ class Coordination:
     producer_ids: ProducerIdPool
     cleaning: Cleaning
     share_partitions: Callable[[], SharePartitions]
-    """A function that returns the share partitions, which are made after the mode."""
+    """A function that returns the share partitions. They do not exist yet when the `BrokerMode` is
+    created."""
     topics_received: Callable[[], None]
-    """A function that the mode calls after each change of the topics that a controller has sent."""
+    """A function that `BrokerMode` calls after each metadata update that a controller has sent."""
     settings_changed: Callable[[], None]
     """A function that passes the current settings to parts that keep copies of them."""
 
@@ -106,8 +107,9 @@ class BrokerMode(Protocol):
         settings of ``__consumer_offsets``; None if they are unknown."""
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Returns a function from a topic and partition to the object that writes its markers.
-        ``local`` writes markers to this broker's partitions."""
+        """Returns a function that gets a topic and a partition, and returns the object that writes
+        transaction markers to this partition. ``local`` is this object for the partitions that this
+        broker leads."""
 
     def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinators:
         """Returns the object that passes calls to the share coordinators of all brokers. ``local``
@@ -117,7 +119,7 @@ class BrokerMode(Protocol):
         """Returns True until this broker has received all topics of its cluster."""
 
     def make(self, coordination: Coordination) -> None:
-        """Makes the parts that change topics, and opens their files."""
+        """Makes the parts of the broker that change topics, and opens their files."""
 
     def view(self, advertised: Advertised) -> ClusterView:
         """Returns the view of the cluster that clients get in responses."""
@@ -130,8 +132,8 @@ class BrokerMode(Protocol):
         ``name``."""
 
     async def may_listen(self) -> None:
-        """Waits until the sockets may listen. Work that takes too long to do while clients wait is
-        done before. Raises the exceptions of `start`.
+        """Waits until the sockets may listen. First does the work that takes too long to be done
+        while clients wait. Raises the exceptions of `start`.
 
         A client that can connect but gets no ApiVersions response treats the broker as a very old
         release.
@@ -149,8 +151,9 @@ class BrokerMode(Protocol):
         parts are stopped."""
 
     def last_stops(self) -> Sequence[Stop]:
-        """Returns functions that stop parts of the mode, in order. They are called after all other
-        parts are stopped, while the logs are still open."""
+        """Returns functions that stop parts of the mode, in the order in which the broker must call
+        them. The broker calls them after all other parts are stopped, while the logs are still
+        open."""
 
     async def leave(self) -> None:
         """Leaves the cluster; called after the logs are closed."""

@@ -1,4 +1,4 @@
-"""Stores ACLs, credentials, tokens and quotas of a broker in a cluster in ZooKeeper.
+"""Stores in ZooKeeper the ACLs, credentials, tokens and quotas of a broker in a cluster.
 
 The broker reads all of them before it answers any request. Then it watches for changes by other
 brokers, as the other brokers watch for its changes.

@@ -44,12 +44,12 @@ from protocol.znodes import brokers
 
 
 class ClusterTransactionDuties(TransactionDuties):
-    """The duties of the shards of transactional ids in a cluster, where several brokers are
-    coordinators.
+    """Implements `Duties` for the shards of transactional ids in a cluster, where several brokers
+    are coordinators.
 
-    Only the controller raises the leader epoch of a partition of ``__transaction_state``. A
-    partition that has a marker with a later coordinator epoch got it from another coordinator,
-    which has replaced this one.
+    Only the controller raises the leader epoch of a partition of ``__transaction_state``. If a
+    partition has a marker with a later coordinator epoch, another coordinator has written the
+    marker and has replaced this coordinator.
 
     A shard does not answer requests until the in-sync replicas have all records that the shard has
     read. Otherwise the state against which producers are checked could be lost.

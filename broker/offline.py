@@ -80,7 +80,7 @@ def _owner(directory: str) -> int | None:
     the broker's first start.
 
     Returns None if the directory belongs to root before the first start. Then the broker's user is
-    unknown: root may own a volume that a group can write.
+    unknown: root may own a volume that a group of users can write.
     """
     try:
         return _made_by(os.path.join(directory, META_FILE))

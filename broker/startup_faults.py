@@ -30,8 +30,8 @@ _BEARER: Final = "OAUTHBEARER"
 
 
 def startup_faults(config: Config) -> Iterator[Fault]:
-    """Yields the errors with which a broker with these settings would fail to start. Reads the
-    files of stores."""
+    """Yields the errors with which a broker with these settings would fail to start. Reads
+    keystores and truststores."""
     for endpoint in [*config.listeners, *filter(None, [http_endpoint(config)])]:
         if endpoint.has_tls:
             yield from _store_faults(config, endpoint)

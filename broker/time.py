@@ -38,7 +38,7 @@ TRUSTED_MS = 200
 """The maximum time in ms by which the monotonic clock advances after the last call of `loop_lives`.
 """
 ALTERED_S_MAX = 1.0
-"""The maximum delay in seconds until a changed pause length takes effect."""
+"""The maximum delay in seconds until a task that sleeps uses a changed length of its pause."""
 _ALWAYS = 1 << 62
 
 
@@ -65,8 +65,8 @@ class Time:
         self.wall_s = wall_s
         """A function that returns the wall clock in seconds since 1970. Callable in any thread."""
         self.ticks_ns = ticks_ns
-        """A function that returns the performance counter in nanoseconds, to measure pieces of
-        work. Callable in any thread."""
+        """A function that returns the performance counter in nanoseconds, to measure durations.
+        Callable in any thread."""
         self.cpu_s = cpu_s
         self.chance = chance or random.Random()
         """The generator of random numbers that do not need to be secret."""
@@ -107,8 +107,8 @@ class Time:
         self._trusted_until_ms = int(self.monotonic_s() * 1000) + TRUSTED_MS
 
     def run_free(self) -> None:
-        """Called when `loop_lives` will not be called any more. After that, `Now.mono_ms` excludes
-        no pauses."""
+        """Must be called when `loop_lives` will not be called any more. From then on, `Now.mono_ms`
+        also counts pauses of the process."""
         self.now()
         self._trusted_until_ms = _ALWAYS
 

@@ -5,9 +5,9 @@ address, further logins with that name are delayed: the broker checks one of the
 The delay is before the check of the password, so that closing the connection early does not make
 guessing faster. Logins with other names are checked at once.
 
-The first `NAMES_MAX` names of an address that fail have a queue each. All further names share one
-queue, so that trying many names is not faster either. A name that has logged in from the address
-always has its own queue.
+The first `NAMES_MAX` names whose logins from an address fail have a queue each. All further names
+of this address share one queue, so that trying many names is not faster either. A name that has
+logged in from the address always has its own queue.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from hashlib import blake2b
 from typing import Final
 
 FAILURES_AT_ONCE: Final = 20
-"""The number of failed logins in one queue after which further logins must wait."""
+"""The number of failed logins in one queue, usually of one user name from one address, after which
+further logins of this queue must wait."""
 TURN_MS: Final = 200
 """The interval in ms between two delayed logins of a queue. After the same interval, one failure is
 forgotten."""
 WAIT_MS_MAX: Final = 8000
 NAMES_MAX: Final = 20
-"""The maximum number of names per address that get their own queue after a failure. Names that have
-logged in do not count."""
+"""The maximum number of user names per address that get their own queue of failed logins. Names
+that have logged in do not count."""
 NAME_KEPT_MS: Final = 60_000
 """The time in ms for which a name still counts towards `NAMES_MAX` after all its failures are
 forgotten."""
@@ -35,7 +36,7 @@ LET_IN_MAX: Final = 10_000
 """The maximum number of remembered names that have logged in, over all addresses. The name with the
 oldest login is dropped first."""
 _OTHERS: Final = b""
-"""The key of the queue that all names of an address without their own queue share."""
+"""The key of an address's shared queue, for all user names without a queue of their own."""
 
 
 class Guesses:
@@ -43,11 +44,11 @@ class Guesses:
 
     def __init__(self) -> None:
         self._clear_ms: OrderedDict[str, dict[bytes, int]] = OrderedDict()
-        """The time at which all failures of a queue are forgotten, by address and by queue. Each
-        failure adds `TURN_MS`."""
+        """The time at which all failed logins of a queue are forgotten, by client address and by
+        queue (see the module). Each failed login adds `TURN_MS`."""
         self._let_in: OrderedDict[tuple[str, bytes], None] = OrderedDict()
-        """Each user name (as a digest) that has logged in, with the client address from which it
-        logged in."""
+        """The client address and the user name (as a digest) of each successful login, the latest
+        last."""
 
     def __len__(self) -> int:
         return len(self._clear_ms)

@@ -123,7 +123,7 @@ class LoginProtocol(asyncio.Protocol):
         client that does not read them."""
 
     def resume_writing(self) -> None:
-        """Does nothing, for the same reason as `pause_writing`."""
+        """Does nothing, because `pause_writing` does not pause a login."""
 
     # -- the calls of `Logins`
 
@@ -375,8 +375,8 @@ class LoginProtocol(asyncio.Protocol):
         self._fail(f"the client did not log in within {LOGIN_S_MAX:g} s", None, delayed=False)
 
     def _end(self) -> None:
-        """Ends the login after success or failure: cancels its timers, and removes its bytes from
-        the total."""
+        """Ends the login after success or failure: cancels its timers, and subtracts its undecoded
+        bytes from the total of all logins."""
         self._has_ended = True
         for timer in (self._deadline, self._pause):
             if timer is not None:

@@ -15,8 +15,8 @@ STRANGERS_MAX: Final = 2000
 """The maximum number of connections that have not logged in. Above this number, the broker closes
 the oldest such connection of the address that has the most."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
-"""The maximum number of undecoded bytes that connections without a login have in total. Beyond it,
-the connection with the most bytes is closed."""
+"""The maximum number of undecoded bytes that connections without a login have in total. Above this
+number, the connection with the most bytes is closed."""
 LOGIN_S_MAX: Final = 10.0
 """The maximum duration of a login in seconds. Apache Kafka has no such limit; it closes idle
 connections after ten minutes."""
@@ -66,7 +66,7 @@ class Logins:
         self.guesses = Guesses()
         self.counts = Counter[Result]()
         self.offered: list[tuple[str, str]] = []
-        """Each listener's name with each mechanism that the listener offers."""
+        """Pairs of a listener's name and a mechanism that this listener offers."""
         self._lines = FailureLines(time)
         self._strangers: dict[Stranger, None] = {}
         """The connections that have not logged in yet, oldest first."""

@@ -44,8 +44,8 @@ from security.tokens import (
 logger = structlog.get_logger(__name__)
 
 OWNED_MAX: Final = 1000
-"""The maximum number of tokens of one owner. A token lasts a week by default. Kafka has no such
-limit."""
+"""The maximum number of tokens of one owner; Kafka does not limit this number. A token lasts a week
+by default."""
 TOKENS_MAX: Final = 5000
 """The maximum number of tokens in total. Each token adds 4 ms to the start of the broker, and each
 change writes all tokens."""
@@ -106,8 +106,8 @@ class Tokens:
     # -- stored tokens
 
     def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
-        """Sets the store for changes. ``known`` are the tokens that the store contains; computing
-        the credentials of one token takes some ms."""
+        """Sets the store for changes. ``known`` are the tokens that the store contains. The call
+        takes some ms per token, because it computes the token's credentials."""
         self._store = store
         for token in known:
             self._take(token, self._derived(token.token_id))

@@ -105,8 +105,8 @@ class _Batch:
 
     def __init__(self) -> None:
         self.wanted: list[tuple[Sequence[AclEntry], bool]] = []
-        """Lists of ACLs. The flag of each list is True if its ACLs are to be added, and False if
-        they are to be removed."""
+        """The requested changes. Each pair has a list of ACLs, and True if these ACLs must be added
+        or False if they must be removed."""
         self.failed: str | None = "acls.json was not written"
         """The reason why the changes are not in effect; None once they are in effect."""
 

@@ -156,8 +156,8 @@ class Audit:
             self.changed(connection, what, count=len(names), first="; ".join(names[:NAMED_MAX]))
 
     def log_denials(self) -> None:
-        """Logs the occurrences that are not logged yet. Runs again after a minute if there were
-        denials in the last minute."""
+        """Logs the denials that are not logged yet. Runs again after a minute if the last minute
+        had denials."""
         had_lines, self._lines, self._timer = self._lines, 0, None
         unlogged = [denial for denial in self._denials.values() if denial.unlogged]
         for denial in unlogged[-LINES_MAX:]:

@@ -1,7 +1,8 @@
 """The interface of authorizers, which decide what clients may do, and the default authorizer, which
 allows everything.
 
-Callers pass the name of the API, which the audit log's line about a denial contains.
+Callers pass the name of the API. If an authorizer denies an operation, the line in the audit log
+contains this name.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ class QuotaFile:
 
 
 def _kept(each: Mapping[str, Any]) -> tuple[Entity, Values]:
-    """Returns the entity and quotas of one entry of the file. Raises ValueError for an invalid
-    quota."""
+    """Returns the entity and the quotas of one entry of the quota file. Raises ValueError for an
+    invalid quota."""
     entity = parse_entity(each["entity"].items())
     values = {key: float(value) for key, value in each["values"].items()}
     for key, value in values.items():
@@ -148,8 +148,8 @@ class QuotaChanges:
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
         """Changes the quotas of entities in the store.
 
-        Returns the reason for each entity whose quotas could not be stored; its quotas are
-        unchanged.
+        Returns the entities whose quotas could not be stored, and therefore did not change, each
+        with the reason.
         """
         async with self._turn:
             return await self._store.alter(edits)

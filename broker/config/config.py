@@ -79,7 +79,8 @@ class Config:
             for name, text in sorted(given.items())
             if (instead := not_followed(bases[name], text, given)) is not None
         }
-        """By setting that Muster does not follow: a text that says what Muster does instead."""
+        """For each setting that Muster accepts but does not follow: a text that says what Muster
+        does instead."""
         self.dynamic_default: Mapping[str, str] = {}
         """The settings that were changed at run time for all brokers."""
         self.dynamic_own: Mapping[str, str] = {}

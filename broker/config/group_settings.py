@@ -116,7 +116,7 @@ _MUST_DIFFER: Final = (
     (SHARE_HEARTBEAT_INTERVAL_MS, SHARE_SESSION_TIMEOUT_MS),
     (STREAMS_HEARTBEAT_INTERVAL_MS, STREAMS_SESSION_TIMEOUT_MS),
 )
-"""Pairs of settings. The first setting must be less than the second."""
+"""Pairs of settings. The value of the first setting must be less than the value of the second."""
 _MAX_STANDBY_REPLICAS: Final = "group.streams.max.standby.replicas"
 _DURATION: Final = re.compile(
     r"by_duration:P(?=.*\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d{1,9})?S)?)?", re.IGNORECASE

@@ -50,8 +50,8 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpTlsSettings(ListenerSettings):
-    """The settings ``http.ssl.*``, which are read under their names without ``http.``, as for other
-    listeners."""
+    """The settings ``http.ssl.*``. Each of them is read by its name without ``http.``, like a
+    setting of any other listener."""
 
     def __init__(self, config: Values) -> None:
         super().__init__(config, HTTP)

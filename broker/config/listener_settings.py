@@ -180,8 +180,9 @@ class MechanismSettings:
 
 
 def _of_mechanism(rest: str) -> tuple[str, str] | None:
-    """Splits the part of a setting's name after the listener into mechanism and setting; "" if it
-    names no mechanism. Returns None for an unknown setting."""
+    """Splits the part of a setting's name after the listener into mechanism and setting. The
+    mechanism is "" if the setting applies to the whole listener. Returns None for an unknown
+    setting."""
     if rest in OF_LISTENERS:
         return "", rest
     mechanism, _, base = rest.partition(".")
@@ -192,8 +193,8 @@ def _of_mechanism(rest: str) -> tuple[str, str] | None:
 
 @cache
 def _names_by_variable() -> Mapping[str, str]:
-    """Returns the names of settings that can follow a listener's name, by their form in a
-    variable."""
+    """Returns the setting names that can follow a listener's name, by the form that these names
+    have in an environment variable."""
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
     ]

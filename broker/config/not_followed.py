@@ -23,8 +23,9 @@ class NotFollowed(NamedTuple):
     when: str
     instead: str
     unless: str = ""
-    """The name of another setting. If that setting is set, Muster follows this one. For settings of
-    clusters, it is the setting that makes the broker join a cluster."""
+    """The name of another setting. If the other setting is set, Muster follows the setting of this
+    row. For settings of clusters, the other setting is the one that makes the broker join a
+    cluster."""
 
 
 def _parts(text: str) -> list[str]:

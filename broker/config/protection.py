@@ -63,7 +63,7 @@ SINGLE: Final[Mapping[str, str]] = {
     "ssl.trustmanager.algorithm": _JAVA,
     "zookeeper.set.acl": _ZOOKEEPER,
 }
-"""By setting outside of `FAMILIES`: the security feature that it requests."""
+"""For each security setting outside of `FAMILIES`: the security feature that it requests."""
 
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # Settings of Kafka before 3.0; these were their defaults.
@@ -105,7 +105,7 @@ class Unprotected(BadValue):
 
 def asked_for(name: str, text: str) -> str | None:
     """Returns the security feature that a setting requests and Muster lacks; None if the setting
-    requests none."""
+    requests no such feature."""
     if (instead := _in_place_of(name)) is not None:
         return instead if text.strip() else None
     base = base_name(name)

@@ -28,8 +28,8 @@ _LETTERS_MAX = 16 << 20
 end."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
-"""Defaults for a start without a file: the settings of the quick start's server.properties, for a
-single broker, that differ from Kafka's defaults."""
+"""The defaults of a broker that starts without a file. They are the settings in which the
+server.properties of Kafka's quick start (a single broker) differs from Kafka's defaults."""
 
 
 def load(
@@ -109,7 +109,8 @@ def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[s
 
 
 def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
-    """Returns, by setting, the variable that sets it. ``variables`` are in ascending precedence."""
+    """Returns for each setting the variable that sets it. ``variables`` are in ascending
+    precedence."""
     found = {}
     for variable in variables:
         [name] = _from_environment({variable: ""}, kafka_env=True) or [variable]
@@ -127,8 +128,8 @@ def _with_origins(fault: Fault, origins: Mapping[str, str]) -> Fault:
 
 
 def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
-    """Returns the faults. Omits faults of ``listeners`` if advertised.listeners, from which it was
-    derived, has faults too."""
+    """Returns the faults without the faults of ``listeners`` if advertised.listeners has faults
+    too. In this case ``listeners`` was derived from advertised.listeners."""
     is_advertised = any(fault.sentence.startswith("advertised.listeners: ") for fault in faults)
     return [
         fault

@@ -19,8 +19,8 @@ _LIKENESS: Final = 0.8
 
 
 def hint(name: str) -> str | None:
-    """Returns advice on an unknown setting name, such as the most similar name; None if there is
-    none."""
+    """Returns advice on an unknown setting name, such as the most similar name; None without
+    advice."""
     name = dotted(name)
     if name in REMOVED:
         return f"Kafka 3.0 removed the setting: set {REMOVED[name]}=PLAINTEXT://HOST:PORT"

@@ -34,7 +34,7 @@ class Run(Protocol):
 
 
 Outcome = tuple[Sequence[Any], Sequence[tuple[Ticket, Reply]], Sequence[Event]]
-"""The result of a step of a core: runs to append, replies to release once these runs are stable,
+"""The result of a step of a core: runs to append, replies to release when these runs are stable,
 and events for observers."""
 
 
@@ -79,14 +79,16 @@ class Core(Protocol):
 
     @property
     def view(self) -> View:
-        """The part of the state that other code may read. It is not a copy."""
+        """The part of the state that other code may read. The view is not a copy, so it changes
+        with the state."""
 
     def handle(self, call: Any, now: Now) -> Outcome:
         """Handles a call. The reply for its ticket is in this outcome or in a later one."""
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """The open connections of clients whose close must be reported to the core."""
+        """The open connections of clients. The caller must report to the core when one of these
+        connections closes."""
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
         """Handles the close of a client connection that is in ``connections``."""
@@ -99,10 +101,10 @@ class Core(Protocol):
         """Restores a part of a snapshot. Afterwards the later records of the log are replayed."""
 
     def wake(self, now: Now, budget: int) -> int:
-        """Does a part of the work that is needed between `replay` and `loaded`, for at most
-        ``budget`` groups or transactional ids.
+        """Does a part of the work that the core needs after the last `replay` and before `loaded`.
+        The part has at most ``budget`` groups or transactional ids.
 
-        Returns how many were handled; 0 when no work is left.
+        Returns the number of groups or transactional ids in the part; 0 when no work is left.
         """
 
     def loaded(self, now: Now) -> Outcome:
@@ -233,8 +235,8 @@ class Kind(Generic[CoreT]):
     """The types of runs that need a batch of their own, each with the function that makes this
     batch."""
     replays_all: bool = False
-    """True if the core has a method ``replay_all``. It replays several runs, given the log offset
-    of their first record, and returns the log offset after them."""
+    """True if the core has a method ``replay_all``, which replays several runs. The method gets the
+    log offset of the first record, and returns the log offset after the last record."""
     note_producer: Callable[[AcceptedProducers, Any, int], None] | None = None
     """A function that records the producer of an accepted run, if the run has a batch of its own.
     The integer is the log offset of the run."""

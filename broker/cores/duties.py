@@ -1,4 +1,4 @@
-"""The work of the shards of one kind that no call of a client causes."""
+"""The work on the shards of one kind that the broker does without a call of a client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.cores.hosted_shard import HostedShard
 from broker.time import Time
 
 Work = Callable[[HostedShard[Any], Callable[[], Outcome]], None]
-"""A function that executes a step of a core which no call has caused, and handles the outcome."""
+"""A function that executes a step of a core and handles the outcome. No call caused the step."""
 
 
 class Duties(Protocol):
@@ -53,8 +53,8 @@ MakeDuties = Callable[[Sequence[HostedShard[Any]], Time, Work], DutiesT]
 
 
 class NoDuties:
-    """The duties of a kind of shards without such work. Its shards only answer calls and process
-    deadlines."""
+    """Implements `Duties` for a kind of shards that only answer calls and process deadlines: all
+    methods do nothing."""
 
     def __init__(self, _: Sequence[HostedShard[Any]], __: Time, ___: Work) -> None: ...
 

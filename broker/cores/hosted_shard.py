@@ -84,7 +84,7 @@ class HostedShard(Generic[CoreT]):
     ) -> None:
         self.index = partition.index
         self.partitions = partitions
-        """The number of partitions of the topic, on which the partition of a key depends."""
+        """The number of partitions of the topic. The partition of a key depends on this number."""
         self.errors = errors or InternalErrors()
         self.core = core
         self.kind = kind
@@ -111,7 +111,7 @@ class HostedShard(Generic[CoreT]):
         self.foreign: list[Foreign] = []
         """Appends of clients' records, which are executed at the end of the turn."""
         self.renews = False
-        """True if `Runtime.renew` will prepare the shard at the end of the turn."""
+        """True if `Runtime.renew` was called and takes effect at the end of the turn."""
         self.touched = False
         """True if the shard is in the runtime's list of shards with work in this turn."""
         self.breakdowns = 0
@@ -188,7 +188,8 @@ class HostedShard(Generic[CoreT]):
         self._units.append(records)
 
     def _accept_each(self, records: Sequence[Run]) -> None:
-        """Accepts runs of which some are long, or need a batch of their own."""
+        """Accepts each run of ``records``. Long runs are split, and some types of runs get a batch
+        of their own."""
         long_runs = self._long_runs
         together: list[Run] = []
         for run in records:
@@ -344,8 +345,8 @@ class HostedShard(Generic[CoreT]):
         return sections
 
     def _encoded(self, unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
-        """Encodes the runs of one request. Returns the parts, their size in bytes, and the offset
-        delta of the next record."""
+        """Encodes the runs of one request. Returns the encoded runs, their total size in bytes, and
+        the offset delta of the next record."""
         encode = self._encode
         parts = []
         size = 0

@@ -34,7 +34,8 @@ _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
 """The maximum number of lines of one group or transactional id that are copied to the new file."""
 _CARRIED_SHARE = 4
-"""Copied lines fill at most one quarter of the new file: its size divided by this number."""
+"""Limits the lines that are copied to a new file: they have at most the maximum size of one file
+divided by this number."""
 
 
 class _OtherVersion(Exception):
@@ -75,7 +76,7 @@ class JournalFile:
                 logger.warning("unreadable journal lines skipped", file=path, lines=unread, why=why)
 
     def append(self, entries: Sequence[tuple[str, Entry]]) -> None:
-        """Appends entries. Raises OSError; some of the entries may be written then."""
+        """Appends entries. Raises OSError, possibly after some of the entries have been written."""
         lines = [self._form.line_of(name, entry) for name, entry in entries]
         lines = [line for line in lines if len(line) <= self._half // 2]
         while lines:
@@ -135,8 +136,8 @@ class JournalFile:
         self._end += len(data)
 
     def _rotate(self) -> None:
-        """Replaces the old file by the current file, and begins a new current file with the lines
-        to copy."""
+        """Renames the current file to the old file, and begins a new current file with the lines
+        that must be kept longer (`CARRIED_LINES`)."""
         carried = self._carried()
         self._fs.remove(self._new_path)
         file = self._fs.open(self._new_path, create=True)
@@ -146,8 +147,8 @@ class JournalFile:
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """Returns the last lines of groups or transactional ids that occur only in the old file, as
-        many as fit.
+        """Returns the last lines of each group or transactional id that occurs only in the old
+        file, as many lines as fit.
 
         Names with the most recent lines take precedence.
         """

@@ -30,10 +30,11 @@ WRITE_AFTER_S = 0.1
 """The delay in seconds between the first unwritten change and the write. All changes during the
 delay share the write."""
 LOOK_AT_AGES_S = 1.0
-"""The interval in seconds at which the ages of entries are checked. It applies to journals that
-write an entry only when it has a certain age."""
+"""The interval in seconds at which a journal checks the ages of its entries, if it writes an entry
+only when the entry has a certain age."""
 TRY_AGAIN_S = 5.0
-"""The delay in seconds between a change and the write, if the last write failed."""
+"""The delay in seconds between a change of the journal and the write of the journal file, if the
+last write failed."""
 ENTRIES_AT_ONCE = 500
 """The maximum number of entries that are passed to the thread at a time. Passing so many takes
 about 2 ms."""
@@ -140,7 +141,7 @@ class JournalKeeper(Generic[JournalT]):
             self._changed()
 
     async def _write(self) -> None:
-        """Writes the new entries in the thread, at most `ENTRIES_AT_ONCE` at a time."""
+        """Writes the new entries in the journal's thread, at most `ENTRIES_AT_ONCE` at a time."""
         file = self._file
         while file is not None and (entries := self._unsaved.take(ENTRIES_AT_ONCE)):
             try:

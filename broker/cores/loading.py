@@ -25,7 +25,7 @@ SLICE_NS = 8_000_000
 of the shard wait for the load."""
 AT_ONCE = 200
 """The number of groups or transactional ids for which work is done between two checks of the time.
-The work for so many takes about 1 ms."""
+The work for this number takes about 1 ms."""
 
 
 async def load(

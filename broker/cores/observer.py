@@ -28,8 +28,8 @@ class Observer:
         reports: Sequence[Report] = (),
         afterwards: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """``reports`` are called with each event. ``afterwards`` are called when all events of an
-        outcome have been reported."""
+        """``reports`` are called with each event. ``afterwards`` are called after all events of an
+        outcome were passed to ``reports``."""
         self.reports = list(reports)
         self._time = time
         self._errors = errors

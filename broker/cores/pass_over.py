@@ -20,7 +20,7 @@ from protocol.records.stored import stored_records
 logger = structlog.get_logger(__name__)
 
 _SHOWN_BYTES = 200
-"""The maximum number of bytes of a key or a value in a log line."""
+"""The maximum number of bytes of a key or a value that one log line shows."""
 
 
 class PassOver:
@@ -31,8 +31,8 @@ class PassOver:
         self.partition = partition
         self.offsets = frozenset(offsets)
         self.met = False
-        """True if a load has skipped a record. The setting is needed until a snapshot is written.
-        """
+        """True if a load has skipped a record. The operator must then keep the setting that lists
+        the record until a snapshot is written."""
 
     def concerns(self, header: BatchHeader) -> bool:
         """Returns True if the batch contains a record to skip."""
@@ -41,7 +41,7 @@ class PassOver:
     def takes(self, header: BatchHeader) -> bool:
         """Returns True, and logs the batch, if the whole batch must be skipped.
 
-        The caller has a batch without records to decode: a transaction marker, or a batch that
+        Called for a batch whose records are not decoded: a transaction marker, or a batch that
         can't be decoded.
         """
         if header.base_offset not in self.offsets:

@@ -37,8 +37,8 @@ EXPIRE_BUDGET = 100
 """The maximum number of passed deadlines of a shard that are handled at a time; one takes 40 us."""
 _KEYS_KEPT = 8192
 _KEYS_KEPT_CHARACTERS = 1_000_000
-"""The maximum total length of the cached keys. A lookup of a long group id takes 10 us, hashing it
-as Kafka does takes 800 us."""
+"""The maximum total length of the cached keys. For a long group id, a lookup takes 10 us, and
+hashing the id as Kafka does takes 800 us."""
 _ACTIVE = Phase.ACTIVE
 
 
@@ -69,7 +69,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.hosted_shards = self.life.hosted_shards
         """The same list object as `ShardLifecycle.hosted_shards`, not a copy."""
         self.duties = self.life.duties
-        """The work of the shards that no call causes."""
+        """The work of the shards that no request causes."""
         self._ticks_ns = time.ticks_ns
         self._kind = kind
         self._counted = kind.counted
@@ -98,8 +98,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         """Creates a shard for each partition, and starts to load the shards whose logs are not
         empty.
 
-        Snapshots need ``topic_id``. ``unfinished`` is the unfinished work of the previous process,
-        which the duties resume. ``count`` is the number of partitions of the topic.
+        ``topic_id`` is needed for snapshots. ``unfinished`` is the unfinished work of the previous
+        process, which this runtime resumes. ``count`` is the number of partitions of the topic.
         """
         self._loop = asyncio.get_running_loop()
         self.life.start(partitions, topic_id, unfinished, count)
@@ -236,7 +236,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return hosted
 
     def view_of(self, key: str) -> Any:
-        """Returns the view of the core of ``key``; None if the shard is not active."""
+        """Returns the view of the core that has ``key``; None if its shard is not active."""
         hosted = self.hosted_for(key)
         return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
@@ -343,7 +343,7 @@ class Runtime(Generic[CoreT, DutiesT]):
             self.life.reload(hosted)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """Makes the duties prepare the shard again with `before_serving`, at the end of the turn.
+        """At the end of the turn, calls `Duties.before_serving` of the shard again.
 
         Calls that need a record are rejected until `before_serving` has returned. If the shard is
         being loaded, nothing is done, because the load calls `before_serving`.
@@ -368,8 +368,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Handles passed deadlines of the shards, up to a budget for each. Then sets the timer
-        again. The next tick begins with the shards for which this slice had no time."""
+        """Handles passed deadlines of the shards, up to a budget for each shard. Then sets the
+        timer again. Shards for which the slice has no time left come first in the next tick."""
         self._timer = None
         now = self.time.now()
         began_ns = self._ticks_ns()

@@ -15,7 +15,8 @@ class RuntimeSettings:
     """The settings of a runtime, as plain values in Kafka's units."""
 
     core: Any
-    """The settings of the cores, of the class that their kind uses; see `CoreConfig`."""
+    """The settings of the cores: an object of the class that this kind of core uses; see
+    `CoreConfig`."""
     stable_timeout_ms: int = 5000
     """The maximum time in ms that a reply waits until its records are stable."""
     answers_early: bool = False
@@ -34,7 +35,7 @@ class RuntimeSettings:
     magic: int = 2
     """The magic of the batches; below 2 in a cluster with brokers that do not support magic 2."""
     encode: Callable[[Any, int], bytes] | None = None
-    """The function that encodes the runs; None for the function of the kind of core."""
+    """A function that encodes runs, instead of `Kind.encode`. None means `Kind.encode`."""
     append_linger_ms: int = 0
     """The time in ms that the end of a turn waits for records of further requests."""
     loads_at_once: int = 1

@@ -67,8 +67,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self.by_partition: dict[int, HostedShard[CoreT]] = {}
         """The same shards as in `hosted_shards`, by partition."""
         self.partitions = 0
-        """The number of partitions of the internal topic, on which the partition of a key depends.
-        """
+        """The number of partitions of the internal topic. It determines to which partition a key
+        belongs."""
         self.failed = False
         """True if a log accepts no records until a restart. The broker stops, because it can't
         acknowledge the records."""
@@ -93,7 +93,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         """The tasks that load shards, write snapshots, or prepare shards to serve, in the order of
         their start."""
         self._waiting: deque[HostedShard[CoreT]] = deque()
-        """The shards that wait for their load, in order."""
+        """The shards that will be loaded next, in order."""
         self._loaders = 0
         """The number of tasks that load shards of `_waiting`."""
         self._without_gc = 0
@@ -206,7 +206,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return hosted.core.view.live_records() if hosted is not None and served else None
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """Returns the offset from which on the log cleaner must keep the tombstones of a log."""
+        """Returns the offset from which on the log cleaner must keep tombstones, because snapshots
+        may need them."""
         if self.snapshots is None or log.topic != self._kind.topic:
             return NEEDED_BY_NONE
         return self.snapshots.oldest_needed(log.partition)
@@ -267,13 +268,13 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     def reload(self, hosted: HostedShard[CoreT], after: Future[None] | None = None) -> None:
         """Loads a shard again, because another writer has appended to its log. If ``after`` is
-        given, waits for it first."""
+        given, first waits for this future."""
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=True, after=after)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """Makes the duties prepare the shard again with `before_serving`. The shard's accepted
-        records have been appended."""
+        """Calls `before_serving` of the shard's `Duties` again, before the shard continues. Called
+        after the shard's accepted records were appended."""
         hosted.renews = False
         if hosted.phase is Phase.ACTIVE:
             hosted.phase = Phase.UNWRITABLE
@@ -337,7 +338,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._unload(hosted, phase)
 
     def _unload(self, hosted: HostedShard[CoreT], phase: Phase) -> list[Ticket]:
-        """Turns the replies that wait for records into errors, and answers every parked request
+        """Replaces replies whose records are not stable by errors, and answers every parked request
         with NOT_COORDINATOR.
 
         Returns the tickets of the parked requests.
@@ -376,8 +377,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     async def _load_after(
         self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
     ) -> None:
-        """Loads one shard. If the shard is not ``writable``, then waits until its log accepts a
-        probe write."""
+        """Loads one shard. If ``writable`` is False, also waits until the shard's log accepts a
+        probe write; the shard becomes active only then."""
         if wait_ms:
             await self._time.real.sleep(wait_ms / 1000)
         if after is not None:
@@ -398,8 +399,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @contextmanager
     def _gc_is_off(self) -> Iterator[None]:
-        """Returns a context manager that turns the garbage collector off, because it would prolong
-        turns by traversing long-lived objects."""
+        """Returns a context manager that turns the garbage collector off, because a collection
+        would traverse long-lived objects and thus prolong turns."""
         self._without_gc += 1
         gc.disable()
         try:
@@ -442,9 +443,10 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return self.by_partition.get(hosted.index) is hosted
 
     def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
-        """Called when the ISR has fallen below min.insync.replicas, or has reached it again.
+        """Called when the number of in-sync replicas has fallen below min.insync.replicas, or is
+        sufficient again.
 
-        The state of the shard stays in memory.
+        In both cases the state of the shard stays in memory.
         """
         enough = hosted.partition.enough_in_sync
         if not enough and hosted.phase is Phase.ACTIVE:

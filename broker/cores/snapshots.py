@@ -43,8 +43,8 @@ SLICE_NS = 2_000_000
 """The maximum duration of one slice of encoding, in nanoseconds."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
-"""The number of bytes after which a snapshot is due: at least so many bytes, and at least the size
-of the last snapshot, were appended since.
+"""The minimum number of bytes that must be appended after a snapshot before the next snapshot is
+due. If the last snapshot is larger than this, its size is the minimum.
 
 256 KiB are about 6,000 offsets, which are replayed in about 5 ms. Unchanged entries are not encoded
 again, so that a snapshot costs the event loop less time than it saves at the next start.
@@ -56,7 +56,8 @@ ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
-"""The maximum number of encoded bytes in memory; more are written to the file first."""
+"""The number of encoded bytes above which a snapshot is written to its file before more blocks are
+encoded."""
 
 
 class Snapshots:
@@ -92,15 +93,16 @@ class Snapshots:
         self._pause_s = 0.0
         """The pause in seconds before the next check for due snapshots."""
         self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
-        """Limits the number of snapshots that are encoded at the same time, because their slices in
-        one turn add up."""
+        """Limits the number of snapshots that are encoded at the same time, because each of them
+        uses a slice in every turn."""
         self._not_before: dict[int, float] = {}
         self._under_way: set[int] = set()
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
-        """Returns the log offset from which on the log must keep tombstones, because a load after
-        the newest snapshot replays them."""
+        """Returns the log offset at which a load after the newest snapshot begins to replay the
+        log; NEEDED_BY_NONE without a snapshot. The log must keep the tombstones from this offset
+        on."""
         return self._begin.get(partition, NEEDED_BY_NONE)
 
     # -- reading
@@ -168,8 +170,8 @@ class Snapshots:
         the most bytes to replay come first.
 
         Writes no snapshot while ``busy`` returns True. Several snapshots are written at the same
-        time, since each waits for the disk. Pauses limit the share of the event loop's time to one
-        twelfth.
+        time, since each waits for the disk. Pauses limit the snapshots to one twelfth of the event
+        loop's time.
         """
         self._pause_s = POLL_S
         look = partial(self._write_due, hosted_shards, busy)

@@ -17,15 +17,15 @@ from broker.time import Time
 THRESHOLDS = (2_000, 5, 500)
 """The three thresholds of `gc.set_threshold`.
 
-A collection of the young generation runs after 2,000 new containers. Every fifth also collects the
-middle generation: about 10,000 objects, 4 ms. A full collection runs after 500 middle collections,
-or about 5 million new objects.
+A collection of the young generation runs after 2,000 new containers. Every fifth of these
+collections also collects the middle generation: about 10,000 objects, 4 ms. A full collection runs
+after 500 collections of the middle generation, or about 5 million new objects.
 """
 
 
 def collect_seldom(time: Time, watchdog: Watchdog) -> Callable[[], None]:
-    """Sets the thresholds, and starts to report collections to the watchdog. Returns a function
-    that reverts both changes."""
+    """Sets the thresholds of the garbage collector, and starts to report collections to the
+    watchdog. Returns a function that reverts both changes."""
     before = gc.get_threshold()
     began_ns = 0
 

@@ -27,7 +27,8 @@ PLACES = (
     "stop",
     "http",
 )
-"""The parts of the code that catch exceptions. They are the label values of the metric."""
+"""The parts of the code that catch exceptions: the values of the label `place` of
+muster_internal_errors_total."""
 
 
 class InternalErrors:

@@ -33,7 +33,7 @@ QUEUED_BYTES_MAX = 1 << 20
 END_WITHIN_S = 2.0
 """The maximum time in seconds for which an ending process waits until queued lines are written."""
 GATHERED_S = 0.01
-"""The time in seconds after a write during which new lines do not wake the thread."""
+"""After a write, the writing thread sleeps for this time in seconds, even if new lines arrive."""
 _AT_ONCE_BYTES = 1 << 16
 
 
@@ -109,8 +109,8 @@ class LogWriter:
         return self._queued_bytes * 2 >= self._max
 
     def _next(self) -> tuple[int, list[bytes]]:
-        """Waits until lines are queued. Removes and returns the oldest lines that go to the same
-        descriptor, and that descriptor."""
+        """Waits until lines are queued. Returns the descriptor of the oldest line, and the oldest
+        lines for this descriptor. Removes the returned lines from the queue."""
         with self._changed:
             while not self._queue:
                 self._idle = True
@@ -126,8 +126,8 @@ class LogWriter:
             return descriptor, lines
 
     def _write(self, descriptor: int, lines: list[bytes]) -> bool:
-        """Writes ``lines``. Returns True if all were written; counts the lines that were not
-        written as lost."""
+        """Writes ``lines``. Returns True if all were written. Otherwise adds the number of
+        unwritten lines to the count of lost lines."""
         # After a partial line, the next line begins with a line end.
         begin = b"\n" if descriptor in self._torn else b""
         data = memoryview(begin + b"".join(lines))

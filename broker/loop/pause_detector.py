@@ -28,7 +28,8 @@ class PauseDetector:
         """The number of pauses that the clock has excluded."""
         self._time = time
         self._left_out_ms = 0
-        """The total time in ms that the clock had excluded at the last periodic beat."""
+        """The total duration in ms of all pauses that the broker's clock does not count, as read at
+        the last periodic beat."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property

@@ -40,7 +40,8 @@ class Slicer:
         self.time = time
         self.watchdog = watchdog or Watchdog(time)
         self.slice_ns = slice_ns
-        """The default of the time in nanoseconds for which one slice may block the event loop."""
+        """The time in nanoseconds for which one slice may block the event loop, unless the work
+        sets another time."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
         self._direct_until_ns = 0
@@ -52,8 +53,8 @@ class Slicer:
         return Slices(self, name, self.slice_ns if slice_ns is None else slice_ns)
 
     def direct_until_ns(self) -> int:
-        """Returns the time until which new requests may work without a slice, in nanoseconds of the
-        performance counter.
+        """Returns the time until which new requests may do their work directly, that is, without
+        waiting for a slice; in nanoseconds of the performance counter.
 
         All requests of one iteration of the event loop share this time. Otherwise a hundred small
         requests could block the loop as long as one large request.
@@ -68,10 +69,10 @@ class Slicer:
 
     @property
     def crowded(self) -> bool:
-        """True if work that continued after waits has used up `RESUMED_NS` in this iteration of the
-        event loop.
+        """True if the tasks that resumed after a wait have used up `RESUMED_NS` in this iteration
+        of the event loop.
 
-        Then more such work must wait until the loop has read the sockets.
+        If so, other tasks that resume must wait until the loop has read the sockets.
         """
         now_ns = self.time.ticks_ns()
         if not self._resumed_until_ns:
@@ -83,7 +84,8 @@ class Slicer:
         self._resumed_until_ns = 0
 
     async def turn(self) -> None:
-        """Waits for a later iteration of the event loop in which no other slice runs."""
+        """Waits until the caller's slice may run: in a later iteration of the event loop, in which
+        no other slice runs."""
         loop = asyncio.get_running_loop()
         mine = loop.create_future()
         self._waiting.append(mine)

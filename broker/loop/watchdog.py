@@ -24,12 +24,13 @@ Result = TypeVar("Result")
 logger = structlog.get_logger(__name__)
 
 HELD_NS_MAX = 20_000_000
-"""The duration in nanoseconds above which a piece is counted.
+"""The duration in nanoseconds above which the watchdog counts a piece of work that blocks the event
+loop.
 
 Law 9 of ARCHITECTURE.md allows 10 ms. On a busy machine the measured time may be twice as long.
 """
 LOGGED_NS = 200_000_000
-"""The duration in nanoseconds above which a piece is also logged."""
+"""The duration in nanoseconds for which work must block the event loop to be logged."""
 
 
 class Watchdog:
@@ -38,17 +39,18 @@ class Watchdog:
     def __init__(self, time: Time) -> None:
         self._ticks_ns = time.ticks_ns
         self.counts: defaultdict[str, int] = defaultdict(int)
-        """The number of pieces that blocked the event loop for longer than `HELD_NS_MAX`, by name.
-        """
+        """By the name of a kind of work: how often such work blocked the event loop for longer than
+        `HELD_NS_MAX`."""
         self.longest_ns: defaultdict[str, int] = defaultdict(int)
-        """The longest time in nanoseconds for which a counted piece blocked the event loop, by
-        name."""
+        """By the name of a kind of work: the longest time in nanoseconds for which counted work
+        blocked the event loop."""
         self._counted_ns = 0
-        """The time at which a piece was last counted, in nanoseconds of the performance counter."""
+        """The time at which a piece of work was last counted, in nanoseconds of the performance
+        counter."""
 
     def ended(self, name: str, began_ns: int) -> None:
-        """Reports the end of the piece ``name``, which began at ``began_ns``. Ignores the piece if
-        a part of it was already counted."""
+        """Called when a piece of work, which began at ``began_ns``, has ended. Counts the work if
+        it blocked the event loop for too long and no part of it was already counted."""
         now_ns = self._ticks_ns()
         if now_ns - began_ns > HELD_NS_MAX and self._counted_ns < began_ns:
             self.held(name, now_ns - began_ns)
@@ -61,8 +63,8 @@ class Watchdog:
         return task
 
     async def watched(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs ``work``, and returns its result. Each step between two waits is measured as a piece
-        named ``name``."""
+        """Runs ``work``, and returns its result. Measures each step between two waits as a piece of
+        work named ``name``."""
         return await self._stepped(name, work)
 
     @types.coroutine
@@ -83,8 +85,8 @@ class Watchdog:
                 step = partial(work.throw, error)
 
     def held(self, name: str, held_ns: int) -> None:
-        """Reports that the piece ``name`` blocked the event loop for ``held_ns``. Ignores pieces of
-        at most `HELD_NS_MAX`."""
+        """Reports that a piece of work with the name ``name`` blocked the event loop for
+        ``held_ns``. Ignores work that blocked it for at most `HELD_NS_MAX`."""
         if held_ns <= HELD_NS_MAX:
             return
         self.counts[name] += 1

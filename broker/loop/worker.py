@@ -34,8 +34,8 @@ class Worker:
         self._queues: dict[Hashable, deque[_Job]] = {}
         """The queues by client, in the order in which the thread serves the clients."""
         self._served: Hashable = None
-        """The client of the running job. When the job ends, this client's queue moves to the end.
-        """
+        """The client of the running job. When the job ends, the thread serves all other clients
+        before it runs another job of this client."""
         self._running: asyncio.Future[Any] | None = None
 
     async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:

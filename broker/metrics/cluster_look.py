@@ -32,7 +32,8 @@ REASONS = ("dead", "silent", "behind", "added")
 
 @dataclass(slots=True)
 class OutOfSync:
-    """The number of replicas that are out of sync for one reason, and for how long at most."""
+    """The number of replicas that are out of sync for one reason, and the longest time in ms for
+    which one of them has been out of sync."""
 
     count: int = 0
     oldest_ms: int = 0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from broker.cluster.cluster_broker import ClusterBroker
 
 _REQUEST_BITS = (17, 35)
-"""The first and last exported bound are 2 to these powers, in nanoseconds: 131 us and 34 s."""
+"""The exponents of the smallest and the largest exported bound. The bounds are powers of 2 in
+nanoseconds, from 131 us to 34 s."""
 _NANOSECONDS = 1_000_000_000
 
 

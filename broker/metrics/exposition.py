@@ -55,7 +55,7 @@ REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
 
 
 class BrokerCollector(Collector):
-    """Collects the metric families of one scrape. ``scan`` must have run before."""
+    """Collects the metric families of one scrape. The caller must run ``scan`` first."""
 
     def __init__(self, sources: Sources, scan: Scan, families: Families) -> None:
         self.sources = sources
@@ -299,7 +299,8 @@ class BrokerCollector(Collector):
 
 NANOSECONDS = 1_000_000_000
 _TIME_BITS = (14, 35)
-"""The first and last exported bound are 2 to these powers, in nanoseconds: 16 us and 34 s."""
+"""The powers of 2 that are the first and the last exported bound of a bucket, in nanoseconds: 16 us
+and 34 s."""
 _COUNT_BITS = (0, 13)
 _PHASE_BITS = (3, 19)
 """The first and last exported bound are 2 to these powers, in milliseconds: 8 ms and 9 minutes."""

@@ -74,8 +74,8 @@ class GroupLooks:
 
     @cached_property
     def share(self) -> ShareLooks:
-        """Collects the facts about share groups. Its module is imported only when it is first
-        needed."""
+        """Collects the facts about share groups. The module of `ShareLooks` is imported only at the
+        first use."""
         from broker.metrics.share_looks import ShareLooks
 
         return ShareLooks(self._share_partitions)
@@ -151,7 +151,7 @@ class GroupLooks:
         """Returns the number of the group's partitions if the group has read all records and the
         partitions and their owners are the same as at the last scan; else None.
 
-        Most scans end with this result. It costs a tenth of a whole scan.
+        Most scans end with this check, which costs a tenth of a whole scan.
         """
         offsets = hosted.core.view.offsets
         found: dict[str, Columns] = {}
@@ -193,7 +193,8 @@ class GroupLooks:
         rows: Sequence[tuple[int, int, int, int]],
         now_ms: int,
     ) -> list[PartitionFacts]:
-        """Returns the facts about some partitions of a topic that have a committed offset."""
+        """Returns the facts about the partitions of a topic in which the group has committed
+        offsets. ``rows`` has these offsets."""
         late: list[Key] = []
         facts = []
         for partition, offset, committed_ms, _ in rows:
@@ -245,8 +246,8 @@ class GroupLooks:
         return facts
 
     def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
-        """Returns the open transaction that blocks a group whose committed offset is the last
-        stable offset; None if no transaction blocks it."""
+        """Returns the open transaction that blocks a group at its committed ``offset``, which then
+        is the last stable offset. Returns None if no transaction blocks the group."""
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
         blocker = self._lso_blockers.of(at)
@@ -269,8 +270,8 @@ class GroupLooks:
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
         """Returns the timestamp of the first unread record; None if it is unknown.
 
-        Until the record is looked up, returns the timestamp of the first unread record of an
-        earlier scan, if that is known.
+        Until the record is looked up, returns the timestamp of the record that was the first unread
+        record in an earlier scan, if this timestamp is known.
         """
         times = self._lags.times
         time = times.known(key)

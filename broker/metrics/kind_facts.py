@@ -25,8 +25,8 @@ def member_facts(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
 
 
 def awaited_facts(group: GroupView, now: Now) -> AwaitedFacts | None:
-    """Returns the phase in which the group waits, its end, and the members for which the group
-    waits; None if it does not wait."""
+    """Returns the phase in which the group waits, the end of this phase, and the members for which
+    the group waits; None if the group does not wait."""
     waits = group.awaited()
     end_ms = heartbeats.phase_end_ms(group, now)
     if end_ms is None:

@@ -125,7 +125,8 @@ class Lags:
         time: Time,
         elsewhere: RemoteEndOffsets | None = None,
     ) -> None:
-        """``elsewhere`` has the end offsets at other leaders; None for a standalone broker."""
+        """``elsewhere`` has the end offsets of partitions that other brokers lead; None for a
+        standalone broker."""
         self.groups = groups
         self.logs = logs
         self.time = time
@@ -138,8 +139,8 @@ class Lags:
     # -- the logs
 
     def here(self, topic: str) -> Mapping[int, Partition]:
-        """Returns the partitions of a topic, by index, for which this broker has a replica that
-        leads or is in sync."""
+        """Returns those partitions of a topic, by index, whose replica on this broker is the leader
+        or in sync."""
         if self._elsewhere is not None:
             return self._elsewhere.trusted(topic)
         entry = self.logs.topics.get(topic)
@@ -247,10 +248,10 @@ class Lags:
     def blocks_or_none(
         self, hosted: HostedGroups, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
-        """Yields blocks as `blocks` does. If ``whole`` is false, it instead yields None and ends at
-        the first unknown age.
+        """Yields the lags in one topic, in blocks of at most BLOCK partitions. If ``whole`` is
+        false, yields None in place of the first block with an unknown age, and ends.
 
-        ``ask`` is False if the caller has already queued the lookups with the method `ask`.
+        ``ask`` is False if the caller has already queued the lookups of ages with the method `ask`.
         """
         rule = expiry_rule(hosted.core.view.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
@@ -389,7 +390,7 @@ class Lags:
 
 
 def readable(groups: GroupRuntime) -> list[HostedGroups]:
-    """Returns the shards of groups that are loaded."""
+    """Returns the loaded shards of groups."""
     return [each for each in groups.hosted_shards if each.phase in LOADED]
 
 

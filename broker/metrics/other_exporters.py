@@ -362,10 +362,10 @@ def compat_views(sources: Sources, families: Families, look: ClusterLook) -> lis
 
 
 def wants_look(views: Sequence[View]) -> bool:
-    """Returns True if one of the views writes the counts of `ClusterLook`."""
+    """Returns True if one of ``views`` needs the counts of `ClusterLook`."""
     return any(isinstance(view, Jmx) for view in views)
 
 
 def wants_owners(views: Sequence[View]) -> bool:
-    """Returns True if one of the views writes the owner of each partition."""
+    """Returns True if one of ``views`` needs to know which member owns each partition."""
     return any(isinstance(view, LagExporter) for view in views)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 PARTITIONS_MAX = 1_000_000
-"""The maximum number of remembered partitions, counted once for each group. The progress of more
-partitions is not remembered."""
+"""The maximum number of pairs of group and partition whose progress is remembered. The progress of
+other pairs is not remembered."""
 MARKS_KEPT = 8
 MARKS_EVERY = 6
 """The number of `Mark`s that a topic gets within the time after which an unread record makes its
@@ -40,8 +40,8 @@ class Place(NamedTuple):
     moved_ms: int
     """The time at which a scan last found that the committed offset had changed."""
     stands_ms: int
-    """The time since which unread records exist and the committed offset has not moved; -1 if all
-    records are read."""
+    """The time at which the group stopped making progress: since then there are unread records and
+    the committed offset has not moved. -1 if all records are read."""
     is_still: bool
     """True if the committed offset is the same as at the previous scan."""
 
@@ -64,8 +64,8 @@ class Standing:
         self.seen_ms = _NEVER
         """The time of the last scan; -1 before the first scan."""
         self.unclaimed: dict[int, Unclaimed] = {}
-        """The progress of the partitions that have no commit and have, or had, an owner, by
-        partition."""
+        """By partition, for partitions without a commit that have or had an owner: the progress of
+        the partition."""
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unclaimed)
@@ -93,11 +93,12 @@ class Look:
         self.after = Standing()
         self.now_ms = self.after.seen_ms = now_ms
         self._next = 0
-        """The index from which the next partition is searched in the previous scan."""
+        """The index, in the partitions of the previous scan, at which the search for the next
+        partition begins."""
 
     def at(self, partition: int, offset: int, committed_ms: int, start: int, end: int) -> Place:
-        """Adds a partition that has a commit, and returns its progress. The caller adds partitions
-        in ascending order."""
+        """Adds a partition that has a commit, and returns the partition's progress. Must be called
+        in ascending order of partitions."""
         before, now_ms = self.before, self.now_ms
         known, place = before.partitions, self._next
         while place < len(known) and known[place] < partition:
@@ -127,8 +128,8 @@ class Look:
 
     @staticmethod
     def all_read(standing: Standing, offsets: list[int], now_ms: int) -> None:
-        """Changes ``standing`` to a scan at which the group has read all records. Its partitions
-        are the same as before."""
+        """Updates ``standing`` after a scan in which the group has read all records. The caller
+        must have checked that the partitions of the group are the same as in the previous scan."""
         before = standing.offsets.tolist()
         if before != offsets:
             for place, (was, offset) in enumerate(zip(before, offsets, strict=True)):
@@ -139,7 +140,8 @@ class Look:
         standing.seen_ms = now_ms
 
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
-        """Adds a partition that has an owner but no commit, and returns its progress."""
+        """Adds a partition that has an owner but no commit, and returns the progress of this
+        partition."""
         kept = self.before.unclaimed.get(partition)
         if kept is None or kept.owner != owner:
             kept = Unclaimed(owner, end, self.now_ms, _NEVER)
@@ -149,8 +151,8 @@ class Look:
         return kept
 
     def after_owner(self, partition: int, end: int) -> Unclaimed:
-        """Adds a partition that has no commit and no longer has an owner, and returns its
-        progress."""
+        """Adds a partition that has no commit and no longer has an owner, and returns the progress
+        of this partition."""
         kept = self.before.unclaimed[partition]
         if kept.grown_ms == _NEVER and end > kept.end:
             kept = kept._replace(grown_ms=self.now_ms)
@@ -198,12 +200,12 @@ class Progress:
     def unchanged(
         self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
     ) -> Mapping[str, Standing] | None:
-        """Returns the remembered progress of a group, by topic, if nothing but its offsets has
-        changed since the last scan; else None.
+        """Returns the remembered progress of a group, by topic, if only its committed offsets have
+        changed since the last scan.
 
-        The generation must be the same, since the owners of partitions do not change within a
-        generation. The partitions with commits must also be the same, and every owned partition
-        must have a commit.
+        Returns None if the generation or the partitions with commits have changed, or if a
+        partition had an owner but no commit in the last scan. The owners of partitions do not
+        change within a generation.
         """
         known = self._groups.get(group_id)
         if known is None or self._generations.get(group_id) != generation_id:
@@ -233,10 +235,11 @@ class Arrivals:
     def mark(
         self, topic_id: bytes, ends: Callable[[], array[int]], now_ms: int, old_ms: int
     ) -> Sequence[Mark]:
-        """Returns the marks of a topic, oldest first.
+        """Returns the marks of a topic, oldest first. A mark has the end offsets of the topic's
+        partitions at one time.
 
-        First adds a new mark if the newest is at least ``old_ms`` / MARKS_EVERY old, or if there is
-        none.
+        First adds a new mark if the newest mark is at least ``old_ms`` / MARKS_EVERY old, or if the
+        topic has no mark.
         """
         self._used.add(topic_id)
         marks = self._marks.get(topic_id)
@@ -256,17 +259,17 @@ class Arrivals:
 
 
 def unread_since(marks: Sequence[Mark], place: Place, timestamp_ms: int | None, now_ms: int) -> int:
-    """Returns the wall time since which the first unread record exists: its timestamp, limited to
-    the times that the marks allow.
+    """Returns the wall time since which the first unread record exists: its timestamp, bounded by
+    the times of the marks between which the record was appended.
 
-    The limits are needed because a producer may set any timestamp. A record that has just been
+    The bounds are needed because a producer may set any timestamp. A record that has just been
     copied from another topic may have an old timestamp; its group is not late. A record may have a
     timestamp in the future; its group may still be late. If the timestamp is None, the latest
     possible time is returned.
     """
     first = place.first_unread
     came_ms = now_ms
-    """An upper bound of the time at which the record was appended."""
+    """An upper bound of the wall time in ms at which the first unread record was appended."""
     for mark in reversed(marks):
         end = mark.ends[place.partition] if place.partition < len(mark.ends) else 0
         if end <= first:

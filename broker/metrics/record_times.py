@@ -2,9 +2,9 @@
 seconds.
 
 A timestamp is remembered by topic, partition and offset, so that groups share it. Unknown
-timestamps are queued. A thread looks them up log by log, by ascending offset and with pauses. Until
-then, `RecordTimes.before` returns the result of an earlier lookup. Only the event loop's thread may
-call this module.
+timestamps are queued. A thread looks them up log by log, by ascending offset and with pauses. While
+a timestamp is queued, `RecordTimes.before` returns the result of an earlier lookup. Only the event
+loop's thread may call this module.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ STEP_NS = 2_000_000
 """The time in nanoseconds after which the thread pauses, since it holds the GIL. It also pauses
 after LOOKUPS_PER_STEP records."""
 REST = 3
-"""The length of a pause, as a multiple of the step before it. With 3, lookups use at most a quarter
-of a core."""
+"""After each step of lookups, the thread pauses for this multiple of the step's duration. With 3,
+lookups use at most a quarter of a core."""
 WANTED_MAX = 200_000
 """The maximum number of queued lookups. More lookups are not queued until the next scrape requests
 them again."""
 BEFORE_MS_MAX = 120_000
-"""The maximum age in ms of an earlier result that replaces an unknown timestamp."""
+"""While a timestamp is unknown, the timestamp of an earlier lookup replaces it, if that lookup is
+at most this number of ms old."""
 KEPT_MIN = 10_000
 """The minimum of `RecordTimes._kept_max`, which otherwise is twice the number of committed offsets.
 """
@@ -59,12 +60,12 @@ class _Asked:
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
-        """The first unread offset at the last request, and the wall time of the first request for
-        this offset, by partition."""
+        """By partition: the first unread offset at the last request, and the wall time of the first
+        request for this offset."""
         self.before: dict[int, tuple[RecordTime, int]] = {}
-        """By partition: the timestamp of an earlier first unread record, and the wall time at which
-        this timestamp was first requested. Of the records whose timestamps are known, it is the
-        newest."""
+        """By partition: the newest record that was once the first unread record and has a known
+        timestamp. The values are this timestamp, and the wall time of the first request for the
+        timestamp."""
 
 
 class RecordTimes:
@@ -81,7 +82,7 @@ class RecordTimes:
         self.unknown = 0
         """The number of requests for timestamps that were unknown, since the process started."""
         self.recent: dict[Key, RecordTime] = {}
-        """The timestamps that were used recently."""
+        """The timestamps that were used since this dict was last full."""
         self._older: dict[Key, RecordTime] = {}
         """The timestamps that were in ``recent`` when it was last full, and have not been used
         since. They are removed when ``recent`` is full again."""
@@ -90,7 +91,7 @@ class RecordTimes:
         """The maximum size of ``recent`` and of ``_older``, and the maximum of ``_places``. The
         maximum is computed again when one of these three sizes reaches it."""
         self._asked: dict[tuple[str, bytes], _Asked] = {}
-        """The last requests, by group and topic id."""
+        """The last requests of groups for unknown timestamps, by group and topic id."""
         self._places = 0
         """The number of partitions in all values of ``_asked``."""
         self._wanted: dict[tuple[bytes, int], _Wanted] = {}
@@ -102,8 +103,8 @@ class RecordTimes:
     def ask(
         self, group_id: str, keys: list[Key], partitions: Mapping[int, Partition], now_ms: int
     ) -> None:
-        """Queues lookups of those timestamps in ``keys`` that are unknown. The keys belong to one
-        group and one topic.
+        """Queues a lookup for each key whose timestamp is unknown. All ``keys`` belong to one group
+        and one topic.
 
         ``partitions`` has this broker's replicas, by partition. `before` uses the keys of earlier
         calls.
@@ -149,12 +150,13 @@ class RecordTimes:
             self._running = asyncio.get_running_loop().create_task(self._look_up())
 
     def before(self, group_id: str, key: Key, now_ms: int) -> tuple[RecordTime, int]:
-        """Returns the timestamp of an earlier first unread record in place of an unknown one, and
-        the wall time at which that timestamp was first requested.
+        """Returns the timestamp of a previous first unread record of the group, because the
+        timestamp of the current first unread record has not been looked up. Also returns the wall
+        time at which the returned timestamp was first requested.
 
-        A group that commits faster than records are looked up needs this: its age is then exact,
-        but slightly out of date. Returns NOT_KNOWN if no earlier timestamp is known, or if it is
-        older than BEFORE_MS_MAX.
+        This helps groups that commit faster than records are looked up: the age of such a group is
+        then exact, but slightly out of date. Returns NOT_KNOWN if no previous timestamp is known,
+        or if it was requested more than BEFORE_MS_MAX ago.
         """
         topic_id, partition, first = key
         asked = self._asked.get((group_id, topic_id))
@@ -191,8 +193,8 @@ class RecordTimes:
     # -- what is kept
 
     def _too_many(self, kept: int) -> bool:
-        """Returns True if ``kept`` reaches `_kept_max`. If it does, first computes `_kept_max`
-        again."""
+        """Returns False if ``kept`` is below `_kept_max`. Otherwise computes `_kept_max` again, and
+        returns True if ``kept`` is still not below `_kept_max`."""
         if kept < self._kept_max:
             return False
         self._kept_max = max(KEPT_MIN, 2 * self._live())

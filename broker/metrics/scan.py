@@ -1,9 +1,9 @@
 """Passes all groups, committed offsets, members, transactional ids and topics to views, once for
 each scrape.
 
-There may be hundreds of thousands of them, and no requests are handled during a step. So the scan
-works in bounded steps. The views write the series: the view of labelled_series.py, and those of
-other_exporters.py that the setting ``metrics.compat`` names.
+A broker may have hundreds of thousands of groups or offsets, and handles no requests during a step
+of the scan. So the scan works in bounded steps. The views write the series: the view of
+labelled_series.py, and those of other_exporters.py that the setting ``metrics.compat`` names.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from transactions.states import State as TransactionState
 STEP = BLOCK
 """The maximum number of offsets, members or partitions that one step scans."""
 LOOKUP_S_MAX = 1.0
-"""The maximum time in seconds for which a scrape waits for lookups of record ages. It omits the
-ages that are then still unknown."""
+"""The maximum time in seconds for which a scrape waits for lookups of record ages. The scrape omits
+the ages that are unknown after this time."""
 ASSIGNMENT_BYTES_MAX = 64 * 1024
 """The maximum length in bytes of an assignment that is read. It is enough for about 16,000
 partitions.
@@ -64,11 +64,12 @@ class View:
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Called with some of the group's committed offsets in one topic. ``owners`` is empty
-        unless a view needs it."""
+        """Called with some of the group's committed offsets in one topic. ``owners`` has the owners
+        of partitions; it is empty unless a view of the scan needs them."""
 
     def end_topic(self, topic: str) -> None:
-        """Called after all committed offsets of the group in this topic were passed."""
+        """Called after `offsets` was called with the last committed offsets of the group in
+        ``topic``."""
 
     def members(self, lags: Sequence[MemberLag]) -> None:
         """Called with some members of the group that was passed to `begin_group`."""
@@ -111,12 +112,12 @@ class Scan:
         """The wall time in ms at which the oldest open transaction began; None if no transaction is
         open."""
         self.held_since_ms: list[int] = []
-        """For each partition whose last stable offset is held back: the wall time in ms at which
-        this began."""
+        """For each partition whose last stable offset is held back: the wall time in ms since which
+        it has been held back."""
         self.producers = 0
         """The number of producer states in all partitions."""
         self._late: list[Seen] = []
-        """The groups whose record ages are being looked up."""
+        """The groups for which the ages of unread records are still being looked up."""
 
     async def run(self) -> None:
         """Scans all groups and topics, in slices.
@@ -137,8 +138,8 @@ class Scan:
         slices.end()
 
     def late_steps(self) -> Iterator[int]:
-        """Passes to the views, in steps, the groups that waited for lookups. Ages that are still
-        unknown are omitted."""
+        """Passes the groups that waited for lookups to each `View` in ``views``, in steps. Record
+        ages that are still unknown are omitted."""
         for seen in self._late:
             yield from self._group(seen, late=True)
 

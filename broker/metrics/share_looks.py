@@ -23,8 +23,8 @@ class ShareLooks:
     def __init__(self, partitions: SharePartitions) -> None:
         self._partitions = partitions
         self._stands: dict[str, tuple[int, int]] = {}
-        """The number of completed records, and the monotonic time in ms since which it has not
-        changed although records waited, by group."""
+        """By group: the number of completed records, and the monotonic time in ms since which this
+        number has not changed although records waited."""
 
     def forget(self, group_id: str) -> None:
         """Removes the state and the counts of a deleted group, so that its series end."""
@@ -32,7 +32,8 @@ class ShareLooks:
         self._partitions.counts.forget(group_id)
 
     def facts(self, group_id: str, now: Now) -> Generator[int, None, ShareFacts]:
-        """Collects, in steps, the facts about those share partitions of a group that are in memory.
+        """Collects, in steps, the facts about the share partitions of a group. Share partitions
+        that are not in memory are left out.
 
         Yields the number of elements that each step has read.
         """

@@ -67,7 +67,7 @@ class Sources:
     share_partitions: SharePartitions
     """The share partitions whose leader is this broker."""
     markers: MarkerSender
-    """Sends transaction markers, and knows which are being sent."""
+    """Sends transaction markers, and knows which markers are being sent."""
     logs: LogManager
     server: Server
     audit: Audit

@@ -55,7 +55,7 @@ def without_commit(
 
 
 def orphaned(found: TopicLook) -> list[int]:
-    """Returns the partitions without a commit that had an owner at an earlier scan."""
+    """Returns the partitions without a committed offset that a member owned at an earlier scan."""
     committed = set(found.look.after.partitions)
     return [each for each in sorted(found.look.before.unclaimed) if each not in committed]
 
@@ -66,9 +66,9 @@ def after_owner(
     """Returns the facts about a partition that has no commit and no longer has an owner, for the
     finding `orphaned`.
 
-    Returns None if the partition is empty. Also returns None if the group has members, since a
-    rebalance may assign the partition to its previous owner again; the progress of the partition is
-    still remembered.
+    Returns None if the partition has no records. If the group has members, remembers the progress
+    of the partition but returns None, since a rebalance may assign the partition to its previous
+    owner again.
     """
     if group.is_empty and end <= start:
         return None

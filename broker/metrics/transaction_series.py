@@ -32,9 +32,11 @@ FAILING = (
     INVALID_TXN_STATE,
     TRANSACTION_ABORTABLE,
 )
-"""The error codes for batches that are rejected because they belong to no open transaction."""
+"""The error codes for batches that are rejected because their partition is not in an open
+transaction of their producer."""
 _COMPLETION_BITS = (0, 16)
-"""The first and last exported bound are 2 to these powers, in milliseconds: 1 ms and 65 s."""
+"""The exponents of the first and the last exported bound, which are powers of 2 in milliseconds: 1
+ms and 65 s."""
 
 
 def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:

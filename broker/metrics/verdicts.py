@@ -31,8 +31,8 @@ from verdicts.thresholds import OLD_SETTINGS, SETTINGS, Thresholds
 
 EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
-"""The minimum length of the pause after a round, as a multiple of the time for which the round
-blocked the event loop."""
+"""The minimum length of the pause after all verdicts were computed once, as a multiple of the time
+for which this computation blocked the event loop."""
 PARTITIONS_AT_ONCE = 500
 """The maximum number of partitions of a group that is judged in the event loop's thread.
 
@@ -49,8 +49,8 @@ class Held(NamedTuple):
     the finding has one."""
     sentence: str
     reads_nothing_since_ms: int | None = None
-    """The wall time since which records have waited and no member has read; None if a member reads.
-    """
+    """The wall time since which unread records exist and no member has read a record; None if a
+    member reads records."""
 
 
 class Verdicts:
@@ -182,8 +182,9 @@ class Verdicts:
     def of(self, hosted: HostedGroups, group: GroupView) -> Held:
         """Returns the last verdict of a group.
 
-        A group without a verdict is judged at once, unless it has more than PARTITIONS_AT_ONCE
-        partitions; then the result says that it has not been checked.
+        A group without a verdict is judged immediately, if it has at most PARTITIONS_AT_ONCE
+        partitions. The result for a larger group without a verdict says that the group has not been
+        checked.
         """
         held = self._held.get(group.group_id)
         if held is not None:

@@ -17,8 +17,8 @@ from broker.topics.registry import BrokerNode
 
 
 class Advertised:
-    """The addresses of this broker in responses, such as those to Metadata, DescribeCluster and
-    FindCoordinator."""
+    """The addresses of this broker that responses contain, such as the responses to Metadata,
+    DescribeCluster and FindCoordinator."""
 
     def __init__(self, config: Config, node_id: int) -> None:
         self._config = config

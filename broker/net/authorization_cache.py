@@ -54,8 +54,8 @@ class AuthorizationCacheMemory:
         self.kept_bytes = 0
         self._bytes_max = bytes_max
         self._all: OrderedDict[int, Names] = OrderedDict()
-        """The sets that are not empty, oldest first. The key is the set's ``id()``, since sets are
-        not hashable."""
+        """All sets of allowed names that are not empty, oldest first. The key is the ``id()`` of
+        the set, since sets are not hashable."""
 
     def added(self, names: Names, size_bytes: int) -> None:
         """Counts a name that was added to ``names``. Then empties the oldest sets until the limit

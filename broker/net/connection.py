@@ -138,8 +138,8 @@ class Connection(asyncio.Protocol):
         self.dirty = False
         self.closed = False
         self.handling: Request | None = None
-        """The request whose handler is running. If the handler answers the request, `answered` is
-        not called."""
+        """The request whose handler is running; None while no handler runs. If this request is
+        answered before its handler returns, `answered` is not called."""
         self.requests = self.lookups = 0
         """The number of handled requests, and the number of ApiVersions, Metadata and
         FindCoordinator requests among them."""
@@ -454,7 +454,8 @@ class Connection(asyncio.Protocol):
         self._stop_reading()
 
     def release(self) -> None:
-        """Resumes reading, unless the connection itself has stopped reading."""
+        """Called when the partial requests of all connections are within their limit again. Resumes
+        reading from the socket, unless this connection has another reason to pause."""
         self._balance()
 
     # -- the calls of `Pieces`
@@ -466,8 +467,8 @@ class Connection(asyncio.Protocol):
         return out
 
     def pieces_written(self, all_of_them: bool) -> None:
-        """Called when the transport is full, or when all pieces are written (``all_of_them`` is
-        then True). In the second case, handles the delayed requests."""
+        """Called with ``all_of_them`` False when the transport is full, and with True when all
+        parts of the replies are written. In the second case, handles the delayed requests."""
         self.sending = bool(self._out) or not all_of_them
         if self.sending or self.closed:
             return
@@ -554,8 +555,8 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _look_at_clock(self) -> None:
-        """Reports a turn that took too long to the watchdog, under the API name of the turn's last
-        request."""
+        """Reports to the watchdog, under the API name of the turn's last request, if the turn took
+        too long."""
         name = "requests" if self._route is None else self._route.served.api.name
         self.server.watchdog.ended(name, self.read_ns)
 
@@ -660,8 +661,7 @@ class Connection(asyncio.Protocol):
             self._append(reply)
 
     def _append(self, reply: Body) -> None:
-        """Adds a reply to the next write. All earlier replies must already have been added or
-        sent."""
+        """Adds a reply to the next write. The caller must add or send all earlier replies first."""
         if isinstance(reply, (bytes, bytearray, memoryview)):
             self._out.append(reply)
             self._out_bytes += len(reply)
@@ -730,8 +730,8 @@ class TurnWrites:
         self._holding = True
 
     def flush(self) -> None:
-        """Writes the finished replies of every connection that was touched, with one write per
-        connection."""
+        """Writes the finished replies of every connection that got replies during the turn, with
+        one write per connection."""
         self._holding = False
         dirty, self._dirty = self._dirty, []
         for connection in dirty:

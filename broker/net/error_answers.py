@@ -97,7 +97,8 @@ _IDENTITY = (
 _OTHER_NAMES = {
     "partition_index": "partition", "topic": "name", "name": "topic", "user": "name",
 }  # fmt: skip
-"""The request's name of an identifying field, by the response's name, if the names differ."""
+"""By the name of an identifying field in a response: the name of this field in the request, if the
+two names differ."""
 
 _UNKNOWN = frozenset(
     {

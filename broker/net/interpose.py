@@ -19,7 +19,7 @@ class Interpose(Protocol):
     broker."""
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """Returns the table of APIs that the broker uses. ``served`` is the table without the
-        layer."""
+        """Returns the table of APIs that the broker uses with this layer. ``served`` is the table
+        that the broker uses without the layer."""
 
     def connection(self, server: Server, listener: Listener) -> Connection: ...

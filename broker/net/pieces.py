@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 PIECE_BYTES = 256 * 1024
-"""The size of a piece in bytes, which fits into the processor's cache.
+"""The size in bytes of one piece of a file that is sent to a client. A piece fits into the
+processor's cache.
 
 For a consumer with 8 MiB responses, the broker's processor time was 0.75 ms/MB when responses were
 read whole, and 0.20 ms/MB with pieces. For a consumer with 512 KiB responses, the times were 0.20
-and 0.24 ms/MB.
+ms/MB and 0.24 ms/MB.
 """
 SLOW_PIECE_BYTES = 64 * 1024
-"""The size of a piece in bytes for a peer that took a second or more to read the last piece; the
-smaller size limits memory."""
+"""The size in bytes of one piece of a file for a client that took a second or more to read the last
+piece. The smaller size limits memory."""
 PROMPT_PIECES = 8
 """The number of consecutive pieces that a slow peer must read in less than a second each before
 large pieces are used again."""
 PIECES_PER_TURN = 8
-"""The number of pieces of one connection that are written in a row before other connections are
-served. Writing them takes about 1 ms."""
+"""The number of consecutive pieces of file data that the broker writes to one connection before it
+serves other connections. Writing them takes about 1 ms."""
 
 
 class Pieces:
@@ -47,7 +48,7 @@ class Pieces:
         self._transport = transport
         self._pending: deque[Chunk] = deque()
         self._awaits_disk = False
-        """True if a thread is reading the next piece."""
+        """True if a thread is reading the next piece of file data."""
         self._piece_bytes = PIECE_BYTES
         self._prompt_pieces = 0
         """The number of consecutive pieces that the peer read in less than a second each."""
@@ -122,7 +123,7 @@ class Pieces:
         return True
 
     def _read_cold(self, chunk: Slice) -> None:
-        """Reads the next piece in a thread, then writes the piece."""
+        """Reads the next bytes of a file slice in a thread, then writes them to the transport."""
         job = partial(chunk.file.read, chunk.position, min(chunk.length, self._piece_bytes))
         self._awaits_disk = True
 

@@ -43,8 +43,8 @@ ENCODED_AT_ONCE = 500
 """The maximum number of elements of a response that the event loop's thread encodes. Encoding so
 many takes about 1 ms."""
 ENCODED_AT_ONCE_BYTES = 1024 * 1024
-"""The maximum size in bytes, of the request or of the response's encoded arrays, up to which the
-loop's thread encodes the response."""
+"""The event loop's thread encodes a response only if neither the request nor the encoded arrays of
+the response are larger than this number of bytes."""
 
 
 @slotted(frozen=True, eq=False)
@@ -69,8 +69,7 @@ class ServedApi:
     `Request.context`. Bodies of other versions are decoded into `Request.value` by the reference
     codec."""
     is_offered: bool = True
-    """True if ApiVersions lists the API. The broker also answers requests of APIs that it does not
-    list."""
+    """True if ApiVersions lists the API. If False, the broker still answers requests of the API."""
     rights: Rights = UNSAID
 
     def decode(self, version: int, buffer: bytes, position: int) -> Any:
@@ -147,7 +146,8 @@ class Meter(Protocol):
         waits."""
 
     def park(self, request: Request) -> bool:
-        """Returns True if the connection is throttled; the meter then parks the request itself."""
+        """Returns True if the connection is throttled. In this case the meter parks the request,
+        and the caller must not."""
 
     def exempt(self) -> None: ...
 

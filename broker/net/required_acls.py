@@ -98,7 +98,7 @@ class HandlerAcl:
     """The case in which the handler checks the operation, as text; "" if the handler checks it in
     every case."""
     unless: RequiredAcl | None = None
-    """An ACL with which the principal does not need the operation."""
+    """An alternative ACL: a principal that has this ACL does not need the ACL for the operation."""
     is_logged: bool = True
 
 
@@ -160,8 +160,8 @@ def each_shown_topic() -> HandlerAcl:
 
 
 def cluster_action(when: str) -> HandlerAcl:
-    """Returns a requirement: CLUSTER_ACTION, which is reserved for brokers, in the case
-    ``when``."""
+    """Returns the requirement of CLUSTER_ACTION, which is reserved for brokers. The requirement
+    applies in the case ``when``."""
     return HandlerAcl(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "the cluster", when)
 
 

@@ -79,7 +79,8 @@ class Server:
         """Handles requests that are not finished when their handler returns."""
         self.disk_reads = disk_reads
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
-        """The unsupported requests; and the clients that are stuck for another reason."""
+        """``unsupported`` records unsupported requests. ``_stuck_clients`` records clients that are
+        stuck for another reason."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}

@@ -20,6 +20,6 @@ class Session(Protocol):
         """Answers a request during a re-authentication."""
 
     def late(self, request: Request) -> None:
-        """Answers a request after the session has expired."""
+        """Answers a request that arrives after the SASL session has expired."""
 
     def ended(self) -> None: ...

@@ -121,7 +121,7 @@ class Share:
 
 
 class MutationShare:
-    """The quota of topic changes that covers one client, with the bucket that counts the
+    """The quota that limits the topic changes of one client, with the bucket that counts these
     changes."""
 
     __slots__ = ("allowed", "bucket")
@@ -133,8 +133,8 @@ class MutationShare:
 
 @slotted(eq=False)
 class Shares:
-    """The quotas that cover one client of one user, by type of quota. None for a type without a
-    quota."""
+    """The quotas that limit a client id of a user, by type of quota. A field is None if no quota of
+    its type exists."""
 
     produce: Share | None = None
     fetch: Share | None = None

@@ -108,7 +108,7 @@ class LivePartition:
             self.ready.configure(limits)
 
     def wake(self, long_polls: LongPolls) -> None:
-        """Makes waiting requests read the log again at the end of the turn."""
+        """Makes the waiting ShareFetch requests read the log again at the end of the turn."""
         for waiter in self.waiting:
             long_polls.wake(waiter)
 

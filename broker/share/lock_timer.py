@@ -29,9 +29,9 @@ class LockTimer:
         self._timer_ms = NEVER
 
     def arm(self, live: LivePartition) -> None:
-        """Sets the time of a share partition's next check. Must be called after every operation
-        that sets an acquisition lock. An earlier check remains set: a check without effect is
-        cheap."""
+        """Sets the time of a share partition's next check, unless an earlier check is already set:
+        a check that finds no expired lock costs little. The caller must call this method after
+        every operation that sets an acquisition lock."""
         if live.is_dropped:
             return
         deadline_ms = live.ready.next_deadline()

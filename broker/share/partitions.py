@@ -129,7 +129,7 @@ class SharePartitions:
 
     @cached_property
     def releases(self) -> Releases:
-        """Releases the records of members whose share sessions have ended."""
+        """The object that releases the records of members whose share sessions have ended."""
         from broker.share.releases import Releases
 
         run = partial(run_stepwise, self._slicer, self._background.spawn, "share release")

@@ -277,6 +277,6 @@ class _Retried:
         return error_code in RETRIED
 
     def end(self, reply: StateReply) -> None:
-        """Passes the last reply to the caller's ticket."""
+        """Ends the call: passes ``reply``, the reply to the last try, to the caller's ticket."""
         if self._persister.ends(self):
             self._ticket.take(reply)

@@ -1,7 +1,7 @@
 """Releases the records of members whose share sessions have ended, in slices. One closed connection
 may end thousands of sessions, and a member may have acquired thousands of ranges of records. A
-member can't open a new session before its release is stored; otherwise the release could affect
-records of the new session."""
+member can't open a new session before the release of its records is stored; otherwise the release
+could affect records of the new session."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 MemberKey = tuple[str, str]
 OnDone = Callable[[int, str | None], None]
-"""A function that is called with the error code and message of a change."""
+"""A function that is called with an error code and an error message when a change of a share
+partition was stored or has failed."""
 
 
 class Releases:
-    """The queued and unfinished releases of one broker."""
+    """The queued and running releases of acquired records on one broker."""
 
     def __init__(
         self,

@@ -197,7 +197,7 @@ class ShareSessions:
 
     def connection_closed(self, connection: Hashable) -> None:
         """Ends the sessions of a closed connection, in steps. A session stays open if its member
-        continues it on another connection before its step."""
+        continues the session on another connection before the step that would end it."""
         self._run(self._ends(connection))
 
     def _ends(self, connection: Hashable) -> Iterator[None]:

@@ -32,7 +32,7 @@ Entry = Mapping[str, Any]
 """The fields of one partition in a request or a response."""
 UNKNOWN_EPOCH = -1
 _NOTHING = StoredState(0, 0, 0, UNKNOWN_COUNT)
-"""The state whose fields fill a result with an error."""
+"""The state whose values a response has for a partition with an error."""
 
 
 class Form(NamedTuple):
@@ -44,9 +44,11 @@ class Form(NamedTuple):
     call: Callable[[Ticket, SharePartitionKey, Entry], Call]
     """Returns the call for a request entry."""
     result: Callable[[StoredState], dict[str, Any]]
-    """Returns the fields of a result for a state, without the partition and the error."""
+    """Returns the fields of a response entry that contain the stored state, without the partition
+    and the error."""
     state: Callable[[Entry], StoredState] | None = None
-    """Returns the state in a result without an error; None if results contain no state."""
+    """A function that returns the state in a result without an error. The attribute is None if
+    results contain no state."""
 
     def reply(self, entry: Entry) -> StateReply:
         """Returns the reply for a response entry."""

@@ -24,8 +24,8 @@ def refused(status: int, sentence: str) -> Response:
 
 
 def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
-    """Returns an error response about ``what`` if its shard can't be read; None if it can be
-    read."""
+    """Returns an error response about ``what`` if the shard ``hosted`` can't be read at present;
+    otherwise None."""
     if hosted is not None and hosted.phase is Phase.LOADING:
         return refused(503, f"{what}: the coordinator partition is loading; try again")
     if hosted is not None and hosted.log.unreadable is not None:

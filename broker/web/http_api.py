@@ -177,8 +177,7 @@ class GroupsApi:
         return judgement
 
     async def expiring(self, request: Request) -> Response:
-        """Returns the committed offsets whose records retention will soon remove, with the
-        reason."""
+        """Returns the committed offsets that retention will soon remove, with the reason."""
         try:
             within_ms = int(request.query_params.get("within_ms", DAY_MS))
         except ValueError:

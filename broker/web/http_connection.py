@@ -63,11 +63,11 @@ class BoundedConnection(H11Protocol):
         self._since_s = 0.0
         """The time in seconds at which the broker began to wait for data from the peer."""
         self._left = 0
-        """The number of bytes that were unread at the last check."""
+        """The number of bytes of responses that the peer had not read at the last check."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection. If there are too many connections, closes the connection that has
-        waited longest."""
+        waited longest for data from its client."""
         super().connection_made(transport)
         self._await_request()
         if len(self.connections) > self._limits.connections:
@@ -104,7 +104,7 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Continues a request. The timer runs until the request is complete."""
+        """Handles received bytes of a request. The timer runs until the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in _AWAITED:
             self._stop_waiting()
@@ -112,8 +112,8 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def on_response_complete(self) -> None:
-        """Starts to wait for the next request, or until the peer has read the end of the
-        response."""
+        """Starts to wait for the next request or, if the peer has not yet read the end of the
+        response, for the peer."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()
@@ -126,7 +126,7 @@ class BoundedConnection(H11Protocol):
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """Stops the timer for reading, since the peer has read most of the data."""
+        """Stops the timer for an unread response, because the peer has read most of the data."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._stop_looking()

@@ -77,7 +77,7 @@ class HttpSide:
 
 
 async def _readable(bound: socket.socket) -> None:
-    """Waits for a connection without accepting it."""
+    """Waits until a client connects to the socket. Does not accept the connection."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     loop.add_reader(bound, asked.set)

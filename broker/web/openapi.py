@@ -1,6 +1,6 @@
 """`/api/openapi.json`: the description of the HTTP API in OpenAPI 3.1. The file is written by hand.
 `tests/broker/web/test_openapi.py` compares it with the routes. The tests in `tests/broker/web`
-check every response against its schemas."""
+check every response against the schemas in the file."""
 
 from __future__ import annotations
 

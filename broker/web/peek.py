@@ -184,8 +184,8 @@ def _text(shown: bytes, is_whole: bool) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """Returns the parsed JSON; None if ``text`` is not JSON, or if clients might read other values
-    from it."""
+    """Returns the parsed JSON; None if ``text`` is not JSON, or if a client's JSON parser might
+    read other values than this parser."""
     try:
         return json.loads(
             text,

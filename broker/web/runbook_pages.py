@@ -36,7 +36,7 @@ _FILLED_IN = {
     "YOUR_NAME": "`YOUR_NAME` is your user name",
     "you.pem": "`you.pem` has your certificate and its key",
 }
-"""Explanations of the option values that the broker does not know."""
+"""Explanations of the placeholders in commands for values that the broker does not know."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>

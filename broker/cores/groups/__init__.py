@@ -1,1 +1,2 @@
-"""Groups as a kind of core: their records, duties and log lines."""
+"""The groups of one shard, as a core that the runtime runs: their records, their log lines, and the
+work on them that no call caused."""

@@ -1,5 +1,5 @@
-"""Drops the committed offsets of deleted topics in every shard, at once or before the shard serves
-again.
+"""Drops the committed offsets of deleted topics in every shard: immediately, or before the shard
+serves again.
 
 A topic's entry in the registry remains until its offsets are dropped. Thus, after any kind of stop,
 the next process knows which shards must still drop them. A shard drops only offsets that were
@@ -43,7 +43,7 @@ class _Dropping:
 
 
 class DroppedOffsets:
-    """The duties of groups: to drop the offsets of deleted topics in all shards of this broker.
+    """Drops the offsets of deleted topics in all shards of groups on this broker.
 
     ``work`` handles the outcome of steps that no call caused. ``on_dropped`` is called with each
     topic whose offsets all shards have dropped.
@@ -65,10 +65,12 @@ class DroppedOffsets:
         self._on_dropped = on_dropped
 
     def resume(self, unfinished: Mapping[str, Mapping[int, int] | None] | None) -> None:
-        """Resumes the work of the previous process. ``unfinished`` has a bound for each deleted
-        topic and partition.
+        """Resumes the work of the previous process. ``unfinished`` has, for each deleted topic and
+        each partition of `__consumer_offsets`, the log offset below which the topic's offsets must
+        be dropped.
 
-        If a topic has None in place of bounds, all its offsets are dropped, in every shard.
+        If a topic has None in place of these log offsets, all its offsets are dropped, in every
+        shard.
         """
         for name, bounds in (unfinished or {}).items():
             for hosted in self._hosted_shards:
@@ -80,19 +82,19 @@ class DroppedOffsets:
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
-        """Lowers the bounds to the log end offset. Higher log offsets belonged to records that are
-        lost, and will be used again."""
+        """Lowers the log offsets in ``gone`` to the log end offset. Records above the log end
+        offset are lost, and new records will get their log offsets."""
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def resigned(self, hosted: HostedShard[GroupShard]) -> None:
-        """Forgets the work of a shard. The partition's new leader also learns the deletions from
-        the controller."""
+        """Forgets which offsets must still be dropped in a shard, because another broker now leads
+        the partition. The new leader also learns the deletions from the controller."""
         self.gone.pop(hosted.index, None)
 
     def left(self, topic: str) -> dict[int, int]:
-        """Returns the bound for ``topic`` in each shard that must still drop offsets, by
-        partition."""
+        """For each shard that must still drop offsets of ``topic``, returns the log offset before
+        which the shard drops them. The key is the shard's partition."""
         return {
             hosted.index: self.gone[hosted.index][topic]
             for hosted in self._hosted_shards

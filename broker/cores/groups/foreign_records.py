@@ -45,8 +45,8 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
 
 
 def _check_members(run: Run, offset: int) -> None:
-    """Raises CorruptRecord if a group has two members with the same id. A load would keep only the
-    first one."""
+    """Raises CorruptRecord if two members of a group have the same member id or instance id. A load
+    would keep only the first of these members."""
     if not isinstance(run, GroupRun) or run.value is None:
         return
     members = run.value.members

@@ -1,5 +1,5 @@
-"""Groups as a kind of core: the topic ``__consumer_offsets``, its records, and the replies of the
-coordinator."""
+"""Defines the core of groups for the runtime: the topic ``__consumer_offsets``, its records, and
+the replies of the coordinator."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
 def blocks_of(
     shard: GroupShard, writer: ImageWriter, head: ImageHead, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields all blocks of a snapshot except the last. Each block has the shard's state at the time
-    of the block.
+    """Yields all blocks of a snapshot except the last. The state of the shard may change between
+    two blocks; a block has the state at the time at which it is encoded.
 
-    A block ends when ``over`` returns True, because the current slice has ended.
+    A block ends when ``over`` returns True, which means that the current slice must end.
     """
     yield writer.head(head)
     yield from _pending_blocks(shard, writer, head.begin_offset, over)
@@ -117,8 +117,8 @@ def _state_blocks(
 ) -> Iterator[bytes]:
     """Yields blocks with the records of consumer, share or streams groups.
 
-    A group that was converted after the blocks of classic groups were made is in the snapshot
-    twice; the later entry counts.
+    A classic group may be converted after the blocks of classic groups were made. Such a group is
+    in the snapshot twice, and the later entry counts.
     """
     encoded: list[bytes] = []
     for group in list(groups.values()):
@@ -137,7 +137,7 @@ def _pending_blocks(
     """Yields blocks with the pending offsets of transactions that were committed before log offset
     ``begin_offset``.
 
-    A load restores them before it replays any record that may change them.
+    A load restores these offsets before it replays any record that may change them.
     """
     encoded: list[bytes] = []
     offsets = 0

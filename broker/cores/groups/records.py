@@ -4,10 +4,11 @@ shard.
 A transactional batch becomes one run with its producer, and so does a transaction marker: the core
 stores pending offsets in the same way after a call and during a load.
 
-A load ignores an offset commit after a marker of its producer with a higher epoch, because the
-commit's transaction has ended. Earlier versions of Muster could accept such a commit, and the
-producer's next marker would commit it. If the client uses transaction.version 1, its epoch does not
-change. Such a commit then looks like the first commit of the next transaction, and is kept.
+A load ignores an offset commit if an earlier marker of the same producer has a higher epoch,
+because the transaction of the commit has ended. Earlier versions of Muster could accept such a
+commit, and the producer's next marker would commit it. If the client uses transaction.version 1, a
+marker does not raise the epoch. A late commit then looks like the first commit of the next
+transaction, and is kept.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class GroupReader:
         """By producer id: the highest producer epoch of the transaction markers that were read so
         far."""
         self._late: set[int] = set()
-        """The producers with a commit after the end of its transaction. Each of these producers is
-        logged once."""
+        """The ids of the producers whose offset commits come after the end of their transaction.
+        Each of these ids is logged once."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
         """Returns the runs of a batch, each with the offset of its first record. Raises

@@ -39,7 +39,7 @@ def group_runtime(
     on_dropped: Callable[[str], None] = _ignore,
     topics: TopicsImage | None = None,
 ) -> GroupRuntime:
-    """Returns a runtime of groups without shards.
+    """Returns a runtime of groups, which has no shards yet.
 
     ``on_dropped`` is called with each deleted topic whose offsets all shards have dropped.
     ``topics`` is an image of the cluster's topics that all shards share.

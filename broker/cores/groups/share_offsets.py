@@ -1,8 +1,8 @@
 """Reads, sets and deletes the start offsets of share groups, for administrators.
 
 The group coordinator first writes a record. When that record is stable, this module calls the share
-coordinator. Thus no state is deleted that the group's log still has as initialized. Then the group
-coordinator gets the result.
+coordinator, and then passes the result to the group coordinator. Because of this order, the share
+coordinator never deletes a state that is still initialized according to the group's log.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class ShareOffsets:
     ) -> None:
         """Reports the successful calls to the group's shard.
 
-        A shard that is not active is not informed; it initializes or deletes the states again
-        later.
+        A shard that is not active gets no report. It requests the initialization or deletion of the
+        states again later.
         """
         topics: dict[bytes, tuple[int, ...]] = {}
         for key, reply in replies.items():

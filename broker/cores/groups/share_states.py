@@ -1,8 +1,9 @@
 """Initializes and deletes the delivery states of share partitions at the share coordinator
 (KIP-932), when a shard of groups requests it by an event.
 
-A shard requests it in a step that writes a record. The share coordinator is called only when this
-record is stable. Thus no state is deleted that the group's log still has as initialized.
+A shard emits the event in a step that also writes a record. The share coordinator is called only
+when this record is stable. Otherwise a state could be deleted although the group's log still lists
+it as initialized.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class _Authorizer(Protocol):
 
 
 class RegexResolver:
-    """Finds the topics that match a regex, and that the sender of the heartbeat may describe."""
+    """Finds the topics that match a regex, without topics that the member who sent the regex may
+    not describe."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class RegexResolver:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Sets the runtime of groups, whose shards request matches of regexes."""
+        """Sets the runtime of groups. The shards of this runtime request the matches of regexes."""
         self._groups = groups
 
     def observe(self, event: RegexesWanted) -> None:

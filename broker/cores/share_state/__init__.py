@@ -1,1 +1,1 @@
-"""The share coordinator as a kind of core: reads, writes and prunes ``__share_group_state``."""
+"""The share coordinator: the core that reads, writes and prunes ``__share_group_state``."""

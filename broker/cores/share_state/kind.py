@@ -1,5 +1,5 @@
-"""The states of share partitions as a kind of core: the topic ``__share_group_state``, its records,
-and the replies of the share coordinator."""
+"""Defines the kind of core that stores the states of share partitions: its topic
+``__share_group_state``, the records of this topic, and the replies of the share coordinator."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ class Pruning:
     async def _prune(self, hosted: HostedShareStates) -> None:
         """Deletes the redundant records of a shard.
 
-        The deletion waits until newer snapshot records are stable. They are also flushed. Otherwise
-        a power failure could lose them after the segments with the older snapshot records were
+        The deletion waits until newer snapshot records are stable and flushed. Otherwise a power
+        failure could lose the newer snapshot records after the segments with the older ones were
         deleted.
         """
         found = Awaited[RedundantReply]()
@@ -106,7 +106,7 @@ class Pruning:
 
 
 class _Unawaited:
-    """A ticket that ignores its reply. The next run repeats a failed deletion."""
+    """A ticket that ignores its reply. If the deletion failed, the next pruning repeats it."""
 
     def take(self, reply: StateReply) -> None: ...
 

@@ -1,2 +1,2 @@
-"""Transactional ids as a kind of core: their topic, their records, and the markers of their
-transactions."""
+"""The transactional ids of one shard, as a core that the runtime runs: their topic, their records,
+and the markers of their transactions."""

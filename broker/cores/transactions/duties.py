@@ -1,12 +1,14 @@
-"""The duties of the shards of transactional ids: each load begins a new leader epoch.
+"""The work of the shards of transactional ids that no request causes: each load begins a new leader
+epoch.
 
 The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its
 transaction markers. After a marker of this load, a partition rejects late markers of earlier loads
 (TRANSACTION_COORDINATOR_FENCED).
 
-A partition may have a marker of a higher epoch whose coordinator no longer exists. Its data may
-come from a Kafka cluster, ``__transaction_state`` may come from a backup, or an operator may have
-written the marker. Then the shard begins an even higher epoch, in which its transactions end.
+A partition may have a marker of a higher epoch whose coordinator no longer exists: the partition's
+data may come from a Kafka cluster, ``__transaction_state`` may come from a backup, or an operator
+may have written the marker. Then the shard begins an even higher epoch, in which its transactions
+end.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ logger = structlog.get_logger(__name__)
 
 
 class TransactionDuties:
-    """The duties of the shards of transactional ids. `markers.py` sends the markers."""
+    """The work on the shards of transactional ids that the broker does without a call of a client,
+    except the sending of markers (`markers.py`)."""
 
     others_coordinate = False
     """True if another broker may have a higher coordinator epoch; False in a standalone broker."""

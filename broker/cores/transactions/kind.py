@@ -1,5 +1,5 @@
-"""Transactional ids as a kind of core: the topic ``__transaction_state``, its records, and the
-coordinator's replies."""
+"""Defines the core of transactional ids for the runtime: the topic ``__transaction_state``, its
+records, and the coordinator's replies."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Writes transaction markers to the partitions that this broker leads.
 
 In a partition of ``__consumer_offsets``, the shard of groups writes the marker, so that pending
-offsets become visible together with the marker. Other partitions append the marker immediately. The
-marker's ticket gets an error code once the marker is stable.
+offsets become visible together with the marker. In any other partition, the log appends the marker
+immediately. Once the marker is stable, its ticket is answered with an error code.
 """
 
 from __future__ import annotations

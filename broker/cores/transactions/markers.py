@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AT_ONCE = 16
-"""The number of markers of one transaction that are sent before markers of another transaction; a
-marker takes about 50 us."""
+"""The maximum number of markers that are sent for one transaction before markers of other
+transactions are sent. Sending a marker takes about 50 us."""
 RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
 """The maximum pause in ms before a marker is sent again to a partition that has rejected it."""
@@ -136,10 +136,11 @@ class MarkerSender:
     def _await_stable(
         self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
     ) -> None:
-        """Waits until the Prepare record is stable, however long the disk takes.
+        """Passes ``markers`` to this sender when the Prepare record is stable, however long the
+        disk takes.
 
-        If the shard is reloaded during the wait and the record is in its log, the shard requests
-        the markers again.
+        If the shard is reloaded before that and the Prepare record is in its log, the shard
+        requests the markers again.
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
@@ -174,8 +175,8 @@ class MarkerSender:
             get_running_loop().call_soon(self.ask_due)
 
     def ask_due(self) -> None:
-        """Starts the scheduled rounds: at once within the turn's time, and the remaining rounds in
-        slices.
+        """Starts to send the markers that are due: at once within the turn's time, and the
+        remaining markers in slices.
 
         The turn calls this after it has sent its replies. Thus EndTxn is answered before its
         markers are written, but the markers are written before the client's next request arrives.
@@ -320,10 +321,10 @@ class MarkerSender:
     def _completed(self, sending: Sending, error_code: int) -> None:
         """Handles the shard's reply to `_submit_result`.
 
-        A shard that is loaded again requests the markers again. A shard whose log is poisoned does
-        not, so the result is reported again. If the shard's record is only slow to become stable,
-        nothing is repeated. The record is then in the log, and the next transaction may have
-        started.
+        If the log of the shard is poisoned, the result is submitted again later. In all other cases
+        nothing is repeated. A shard that is loaded again requests the markers again. If the shard's
+        record is only slow to become stable, the record is in the log, and the next transaction may
+        have started.
         """
         if self._is_outdated(sending):
             return

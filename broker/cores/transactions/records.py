@@ -22,7 +22,7 @@ from transactions.shard import TransactionShard
 from transactions.values import TransactionRun
 
 BasedRun = tuple[int, TransactionRun]
-"""A run, after the log offset of its first record."""
+"""The log offset of a run's first record, and the run."""
 
 
 class TransactionReader:
@@ -68,7 +68,8 @@ class TransactionReader:
 def highest_producer_id(log: PartitionLog) -> int:
     """Returns the highest producer id in the records of a log; -1 if the log has none.
 
-    Stops at the first corrupt batch. It raises no error, since the load reports the corrupt batch.
+    Reads only up to the first corrupt batch, and raises no error, since the load of the log reports
+    the corrupt batch.
     """
     highest = -1
     with suppress(CorruptLog, CorruptTransactionRecord):

@@ -40,8 +40,8 @@ class FailureLines:
         """The monotonic time in ms of the last line, and the number of failures since then, by
         address and reason."""
         self._lines: OrderedDict[str, list[int]] = OrderedDict()
-        """The monotonic time in ms at which the current minute began, and the number of lines in
-        it, by address."""
+        """By address: the monotonic time in ms at which the current minute began, and the number of
+        lines in this minute."""
 
     def report(self, event: str, address: str, reason: str, **about: Any) -> None:
         """Logs a failure. If the last minute already has a line about this address and reason,

@@ -101,7 +101,7 @@ class StuckClients:
 
     def sent(self, connection: Seeking, frame: Buffer) -> None:
         """Reports a client that sent ConsumerGroupHeartbeat, although the broker's ApiVersions
-        response does not have it."""
+        response does not list this API."""
         try:
             group_id, _ = read_compact_string(frame, decode_request_header(frame).position)
         except (ProtocolError, IndexError, UnicodeDecodeError):

@@ -55,8 +55,8 @@ class Clients:
 
     def __init__(self) -> None:
         self.gone: dict[Client, Traffic] = {}
-        """The sums of closed connections, by client. The client that closed a connection last is at
-        the end."""
+        """The total traffic of closed connections, by client. The client that closed a connection
+        last is at the end."""
         self.total = Traffic()
         """The sum of all closed connections."""
 

@@ -18,8 +18,8 @@ from protocol.slotted import slotted
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
-"""The maximum number of remembered pairs of client and API. Above the maximum, the pair with the
-oldest last request is dropped."""
+"""The maximum number of remembered pairs of client and API. Above the maximum, the pair whose last
+request is oldest is dropped."""
 
 logger = structlog.get_logger(__name__)
 
@@ -46,9 +46,9 @@ class Wanted:
     """A sentence that names the unsupported API, version or key, and how to fix the client."""
     count: int
     last_ms: int
-    """The wall time of the last request."""
+    """The wall time in ms of the client's last unsupported request for the API."""
     said_ms: int
-    """The monotonic time of the last log line."""
+    """The monotonic time in ms of the last log line about these requests."""
 
 
 class Unsupported:

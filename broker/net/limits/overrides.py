@@ -27,7 +27,7 @@ SETTING = "max.connections.per.ip.overrides"
 
 
 class Found(NamedTuple):
-    """The value of the setting, with its host names resolved."""
+    """The value of max.connections.per.ip.overrides, with its host names resolved."""
 
     text: str
     by_address: Mapping[str, int]
@@ -49,8 +49,8 @@ class Overrides:
         never replaced."""
 
     def open(self) -> None:
-        """Resolves host names before the broker serves clients, and blocks until they are resolved.
-        Raises BadConfig."""
+        """Resolves the host names in the setting, and blocks until they are resolved. Called before
+        the broker serves clients. Raises BadConfig."""
         found = _looked_up(self._config)
         try:
             _check(found)
@@ -59,7 +59,8 @@ class Overrides:
         self.use(found)
 
     async def start(self) -> None:
-        """Resolves a value from the dynamic config, and logs host names that can't be resolved."""
+        """Resolves the host names in the setting if the dynamic config has changed it. Logs host
+        names that can't be resolved."""
         if self._config[SETTING] != self._text:
             await self._follow()
 
@@ -82,8 +83,8 @@ class Overrides:
             self.by_address.update(found.by_address)
 
     def follow(self, background: Background) -> None:
-        """Starts a task that applies a value that was changed through another broker of the
-        cluster."""
+        """If another broker of the cluster has changed max.connections.per.ip.overrides, starts a
+        task that applies the new value."""
         if self._config[SETTING] != self._text:
             self._text = self._config[SETTING]
             background.spawn(self._follow())

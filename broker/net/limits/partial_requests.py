@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 STALLED_S_MAX = 10
 """The number of seconds for which the connection with the oldest partial request may send nothing
-while others wait."""
+while the broker does not read the other connections that have partial requests."""
 
 
 class Reader(Protocol):
@@ -66,8 +66,8 @@ class PartialRequests(Generic[AnyReader]):
         return oldest if now_s - oldest.last_active_s >= STALLED_S_MAX else None
 
     def _settle(self) -> None:
-        """Stops reading all connections except the oldest while the total exceeds the limit.
-        Otherwise reads all connections."""
+        """While the total size of the partial requests exceeds the limit, reads only the connection
+        with the oldest partial request. Otherwise reads all connections."""
         rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
         held, self._held = self._held, dict.fromkeys(rest)
         for connection in rest:

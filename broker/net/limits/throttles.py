@@ -69,8 +69,8 @@ class Throttles:
         throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
 
     def park(self, request: Request) -> bool:
-        """If the connection is throttled, stores ``request`` to be parked when the throttle ends,
-        and returns True. Otherwise returns False."""
+        """If the connection is throttled, stores ``request``, so that the connection parks it when
+        the throttle ends, and returns True. Otherwise returns False."""
         throttle = self._throttled.get(request.connection)
         if throttle is None:
             return False

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 60
-"""The number of seconds between two checks of the files."""
+"""The number of seconds between two checks whether the certificate files have changed."""
 WARN_DAYS = 30
 """The broker logs warnings if a certificate expires within this number of days."""
 _DAY_MS = 86_400_000

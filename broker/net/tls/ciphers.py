@@ -22,8 +22,8 @@ _SUITE = re.compile(
 
 
 def openssl_ciphers(suites: Sequence[str], *, has_13: bool) -> str:
-    """Returns the argument of ``set_ciphers`` for the suites. Raises ValueError, whose text is a
-    reason for the operator."""
+    """Returns the argument of ``set_ciphers`` for the suites. Raises ValueError, with a reason for
+    the operator, for an unknown suite, and if a suite is missing that TLSv1.3 always enables."""
     missing = [name for name in SUITES_OF_13 if name not in suites]
     if has_13 and missing:
         raise ValueError(

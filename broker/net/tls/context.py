@@ -90,8 +90,8 @@ class Certificate:
 
 @dataclass(frozen=True)
 class ListenerTls:
-    """The server context of a listener and its certificate, and the client context for testing a
-    change."""
+    """The server context of a listener, the listener's certificate, and the client context with
+    which changed certificates are tested."""
 
     context: ssl.SSLContext
     certificate: Certificate
@@ -101,7 +101,7 @@ class ListenerTls:
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:
-    """Reads the files, creates a context, and completes a handshake with it. Raises TlsError."""
+    """Reads the files, creates a context, and tests it with a handshake. Raises TlsError."""
     key, chain = _own(settings)
     trusted = _trusted(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -344,8 +344,8 @@ def _trust(context: ssl.SSLContext, trusted: str) -> None:
 
 
 def _try(context: ssl.SSLContext) -> None:
-    """Completes a handshake in memory between the context and a client that does not verify
-    certificates. Raises TlsError."""
+    """Checks a TLS context: completes a handshake in memory between the context and a client that
+    does not verify certificates. Raises TlsError."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE

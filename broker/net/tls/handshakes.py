@@ -88,7 +88,8 @@ class Handshakes:
                 handshake.give_up(f"the TLS handshake took more than {HANDSHAKE_S_MAX} s")
 
     def step(self, address: str, work: Callable[[], bool]) -> None:
-        """Queues one step; ``work`` returns False if the handshake has already ended."""
+        """Queues one step of a handshake. ``work`` does the step, and returns False if the
+        handshake has already ended."""
         self._waiting.setdefault(address, deque()).append(work)
         self._schedule()
 
@@ -98,7 +99,8 @@ class Handshakes:
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """Runs one step of the next address. The watchdog counts a step that takes too long."""
+        """Runs one step of a handshake, for the next address in turn. The watchdog counts the step
+        if it takes too long."""
         self._scheduled = False
         began_ns = self._ticks_ns()
         try:

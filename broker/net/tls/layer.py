@@ -30,8 +30,8 @@ RECORD_BYTES_MAX = 16 * 1024
 """The maximum size in bytes of a TLS record (RFC 8446, 5.1). OpenSSL decrypts one record at a time.
 """
 RECEIVED_BYTES_MAX = 64 * 1024
-"""The number of received bytes during a handshake above which the socket is not read until the next
-step."""
+"""The maximum number of received bytes that wait for the next step of a handshake. The layer stops
+reading from the socket above this number."""
 AT_ONCE_BYTES = 64 * 1024
 """The maximum number of bytes that one write encrypts immediately; larger writes are queued."""
 TURN_BYTES = 512 * 1024
@@ -90,7 +90,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """The number of bytes of queued writes that were encrypted in this turn."""
         self._has_turn = False
         self._is_full = False
-        """True if the transport has paused the layer's writing."""
+        """True while the transport's buffer is full, so that the layer must not write to the
+        transport."""
         self._has_held = False
         """True if the layer has paused the connection's writing."""
         self._is_leaving = False

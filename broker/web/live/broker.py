@@ -27,8 +27,8 @@ class TheBroker(Source):
         self.sources = sources
         self._numbers = count()
         self._denials: dict[tuple[str, ...], int] = {}
-        """The number that serves as row key of each denial, as of the last update. A row key must
-        not contain a name that the reader may not see."""
+        """For each denial at the last update: the number that is the denial's row key. A name can't
+        be the row key, because the reader might not be allowed to see the name."""
 
     def head(self) -> View:
         return broker_view(self.sources)

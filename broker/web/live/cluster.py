@@ -38,8 +38,8 @@ class TheCluster(Source):
         self.member = member
 
     def head(self) -> View:
-        """Returns the data about the cluster without the tables, and without values that change
-        only because time passes."""
+        """Returns the data about the cluster that is not in one of the tables. Omits values that
+        change only because time passes."""
         view = cluster_view(self.sources, self.member)
         for each in ("now_ms", "brokers", "journal"):
             del view[each]

@@ -35,8 +35,8 @@ EVENTS_QUEUED_MAX = 64
 ROWS_PER_EVENT = 500
 PING_S = 5.0
 SEND_S_MAX = 30.0
-"""The maximum number of seconds for which a client may take to read one event. Then it is
-disconnected."""
+"""The maximum number of seconds for which a client may take to read one event. A client that takes
+longer is disconnected."""
 STANDS_S = 10.0
 """The number of seconds between two checks whether a reader's login is still valid."""
 _IDLE_PER_BUSY = 20
@@ -79,8 +79,9 @@ class Source(Protocol):
         """Yields the rows of the tables. Yields None where a slice may end."""
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Returns the topics that the texts of a row may name, besides the topics in the row's
-        fields. If ``row`` is None, returns the topics for the texts of the head."""
+        """Returns the topics that may be named in the texts of a row, in addition to the topics in
+        the row's fields. If ``row`` is None, returns the topics that may be named in the texts of
+        the head."""
         del row
         return ()
 
@@ -169,8 +170,8 @@ class Channel:
         return slices.end()
 
     async def looked(self) -> None:
-        """Waits for the first update. If rights have changed, waits for an update that began after
-        the change."""
+        """Waits for the first update of the rows. If rights have changed, waits for an update that
+        began after that change."""
         await self.read.wait()
         while self._epoch != self.source.epoch:
             self.read.clear()

@@ -88,8 +88,8 @@ class Groups(Source):
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
-        """By group id: the lag and the sample for which the age of the oldest unread record was
-        found, and the wall time of that record."""
+        """By group id, a pair. First: the lag and the sample from which the age of the oldest
+        unread record was computed. Second: the wall time of that record."""
         self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
         """The groups whose lag changed in the last update; None before the first update."""
 
@@ -125,7 +125,7 @@ class Groups(Source):
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
 
     def head(self) -> View:
-        """Returns a head that states whether groups may be missing from the list."""
+        """Returns two fields, which show whether groups may be missing from the list of groups."""
         runtime = self.sources.groups
         return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
@@ -186,9 +186,8 @@ class OneGroup(Source):
         is obsolete."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Determines the group's verdict, and looks up the ages of the first unread records. These
-        ages always change in a busy group; its verdict is therefore determined only every few
-        seconds."""
+        """Determines the group's verdict, and looks up the ages of the first unread records. In a
+        busy group these ages always change, so the verdict is determined only every few seconds."""
         found = self._group()
         if found is None:
             self._judgement = None
@@ -211,8 +210,8 @@ class OneGroup(Source):
         return None if hosted is None or group is None else (hosted, group)
 
     def head(self) -> View:
-        """Returns the data about the group without the tables. ``exists`` is False if the group
-        does not exist."""
+        """Returns the data about the group that is not in one of the tables. ``exists`` is False if
+        the group does not exist."""
         found, hosted = self._group(), self._hosted()
         head: View = {
             "group": self.group_id,

@@ -58,7 +58,7 @@ class SeenBy(Source):
         return reader.sees_topic(name) if kind == "topics" else reader.sees_transactional_id(name)
 
     def head(self) -> View:
-        """Returns the head. If the reader lacks a right, the field ``denied`` names it."""
+        """Returns the head. If the reader lacks a right, the field ``denied`` names this right."""
         reader = self._reader
         if self._may():
             found: View = redacted(reader, self._inner.head(), self._inner.topics_named(None))

@@ -34,7 +34,7 @@ def share_rows(sources: Sources, group: GroupView) -> Iterator[Row | None]:
 
 
 def _steadied(value: Any) -> Any:
-    """Returns ``value`` with all times in it rounded, at every depth."""
+    """Returns a copy of ``value`` in which all times are rounded, also in nested values."""
     if isinstance(value, Mapping):
         return {
             name: steady(each) if name in _TIMES and each is not None else _steadied(each)

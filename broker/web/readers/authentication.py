@@ -72,7 +72,8 @@ class HttpAccess(NamedTuple):
     authorizer: Callable[[], Authorizer]
     failure_delay_ms: int
     logins: Logins
-    """Counts logins and limits guesses, together for HTTP and Kafka's listeners."""
+    """Counts logins, and limits how often passwords can be guessed. HTTP and Kafka's listeners
+    share this object."""
 
     def __repr__(self) -> str:
         return f"HttpAccess({sorted(self.ways)})"
@@ -202,8 +203,8 @@ class Authenticated:
         return principal
 
     async def _turn(self, host: str, name: str) -> None:
-        """Waits until a password or token that the address ``host`` has sent for ``name`` may be
-        checked."""
+        """Waits until the broker may check a password or token that the address ``host`` has sent
+        for the user ``name``."""
         network = network_of(host)
         wait_ms = self._guesses.wait_ms(
             network,

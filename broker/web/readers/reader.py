@@ -153,8 +153,8 @@ class JudgedReader(Reader):
         return await self._stands()
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Returns the authorizer's current decision. Does not write to the audit log, since a list
-        only omits denied rows."""
+        """Returns the authorizer's current decision. Does not write to the audit log, because a
+        denial only omits a row from a list."""
         return self._allowed(operation, kind, name, is_logged=False)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:

@@ -41,11 +41,12 @@ _WORD: Final = re.compile(r"[\w.-]+")
 """Matches a word in a sentence. Every topic name is one word; most group ids and transactional ids
 are one word."""
 _BY_ITSELF: Final = re.compile(r"(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w)")
-"""Matches what may follow a whole name in a sentence: optional partition numbers, and then the end
-of the word."""
+"""Matches the text that may follow a whole name in a sentence: optional partition numbers, and then
+the end of the word."""
 _HERE: Final = "\0"
-"""A placeholder during the search. It finally becomes `HIDDEN`, whose text itself contains words.
-"""
+"""A placeholder for hidden names while a text is searched for names. Afterwards `HIDDEN` replaces
+the placeholder. `HIDDEN` can't be used from the start, because the search could find names in its
+words."""
 
 Row = dict[str, Any]
 
@@ -53,15 +54,15 @@ Row = dict[str, Any]
 def redacted(
     reader: Reader, view: Any, topics: Iterable[str] = (), groups: Iterable[str] = ()
 ) -> Any:
-    """Returns a view without the data that the reader may not see. ``topics`` and ``groups`` are
-    names that may occur in the texts of the view."""
+    """Returns ``view``, a JSON value for the HTTP page, without the data that the reader may not
+    see. ``topics`` and ``groups`` are names that may occur in the texts of ``view``."""
     return Redaction(reader, topics, groups).of(view)
 
 
 class Redaction:
-    """Removes the data that one reader may not see from several views. The right to see a name is
-    checked only once. Therefore use one object only for views that are shown at about the same
-    time, such as the rows of one group."""
+    """Removes from several views the data that one reader may not see. For each name, it checks
+    only once whether the reader may see the name. Therefore use one object only for views that are
+    shown at about the same time, such as the rows of one group."""
 
     def __init__(
         self, reader: Reader, topics: Iterable[str] = (), groups: Iterable[str] = ()
@@ -97,7 +98,7 @@ class _Hidden:
         self._all = (self._named[_TOPIC] | self._named[_GROUP]) - {""}
         self._lengths = sorted(set(map(len, self._all)))
         self._phrases = sorted(filter(_is_phrase, self._named[_GROUP]), key=len, reverse=True)
-        """The names with more than one word, longest first."""
+        """The group ids and transactional ids that have more than one word, longest first."""
         self._sees: Mapping[str, Callable[[str], bool]] = {
             _TOPIC: reader.sees_topic,
             _GROUP: reader.sees_group,

@@ -71,8 +71,9 @@ class ListenerUsers:
         self._time = time
         self._key = time.fresh_id() + time.fresh_id()
         self._good: OrderedDict[bytes, tuple[float, Credentials]] = OrderedDict()
-        """Right passwords, by digest of user name and password. Each has the time in seconds until
-        which it need not be checked again, and the credentials that it matched."""
+        """Right passwords, by digest of user name and password. Each value has the time in seconds
+        until which the password need not be checked again, and the credentials that the password
+        matched."""
 
     def _digest(self, name: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")

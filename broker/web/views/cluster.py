@@ -1,5 +1,5 @@
-"""The content of `/api/cluster`: leaders, out-of-sync replicas, and the controller's pending waits,
-with their causes."""
+"""The content of `/api/cluster`: leaders, out-of-sync replicas, and the operations for which the
+controller waits, each with its cause."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 WAITS_MAX = 100
-"""The maximum number of the controller's waits that are listed. Further waits are only counted."""
+"""The maximum number of pending operations of the controller that are listed. Further pending
+operations are only counted."""
 
 
 def cluster_view(sources: Sources, member: ClusterBroker) -> View:
@@ -97,8 +98,8 @@ def doing_view(member: ClusterBroker) -> View | None:
 
 
 def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View | None]:
-    """Yields the controller's waits, for all topics or for the topic ``only``. Yields None where a
-    slice may end."""
+    """Yields the operations for which the controller waits, for all topics or for the topic
+    ``only``. Yields None where a slice may end."""
     term = member.host.term
     if term is None:
         return
@@ -227,9 +228,9 @@ def known_or_none(number: int) -> int | None:
 
 
 def held_up(missing: MissingLogs, fetchers: Fetchers, topic: str, index: int) -> str | None:
-    """Returns the reason why this broker's follower replica does not advance; its leader does not
-    know this reason. Returns None if no reason is known, or if this broker is not a follower of the
-    partition."""
+    """Returns the reason why this broker's follower replica does not advance, in cases in which the
+    partition's leader does not know the reason. Returns None if no reason is known, or if this
+    broker is not a follower of the partition."""
     why_missing = missing.why_missing(topic, index)
     if why_missing is not None:
         return f"can't create the replica's log, retrying: {why_missing}"

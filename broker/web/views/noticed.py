@@ -1,4 +1,5 @@
-"""The journal's counts about a group that do not concern rebalances, as plain values for JSON."""
+"""The entries of the journal about a group, except those about rebalances, as plain values for
+JSON."""
 
 from __future__ import annotations
 

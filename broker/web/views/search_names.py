@@ -19,8 +19,8 @@ Names = dict[str, list[str]]
 
 
 def search_names(group: GroupView, committed: Iterable[str]) -> Names:
-    """Returns the names of a group. ``committed`` contains the topics in which the group has
-    committed offsets."""
+    """Returns the names by which the page's search finds a group. ``committed`` contains the topics
+    in which the group has committed offsets."""
     members = group.members.values()
     topics = {*islice(committed, NAMES_MAX), *islice(group.subscribed_topics or (), NAMES_MAX)}
     return {

@@ -42,7 +42,7 @@ def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Coun
 
 
 def session_views(counts: Counter[Session]) -> list[View]:
-    """Returns the numbers of a client's connections, by principal and listener."""
+    """Returns the number of connections for each principal, listener and protocol."""
     return [
         {"principal": who, "listener": listener, "protocol": protocol, "connections": count}
         for (who, listener, protocol), count in sorted(counts.items())

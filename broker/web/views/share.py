@@ -2,8 +2,8 @@
 holders, and the delivery history of records that were delivered again or archived.
 
 The broker keeps the outcomes of deliveries in memory while the share partition is loaded. The
-journal keeps the last delivery of archived records. A share partition that is not loaded is shown
-as it is stored, so that no member holds its records.
+journal keeps the last delivery of archived records. For a share partition that is not loaded, the
+stored state is shown, in which no member holds records.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Place(NamedTuple):
 def share_places(
     sources: Sources, group: ShareGroupView, offset: int | None = None
 ) -> Iterator[Place]:
-    """Yields the share partitions of a group, ordered by topic and partition. With ``offset``,
-    their views contain only data about the record at this offset."""
+    """Yields the share partitions of a group, ordered by topic and partition. If ``offset`` is set,
+    the views of the share partitions contain only data about the record at this offset."""
     names, archived = names_of(sources, group), archived_of(sources, group.group_id)
     in_memory = {live.key: live for live in sources.share_partitions.of_group(group.group_id)}
     keys = {
@@ -143,7 +143,8 @@ def share_partition_rows(
     sources: Sources, group: ShareGroupView, wanted: Wanted
 ) -> Iterator[View | None]:
     """Yields the views of the share partitions that ``wanted`` selects, ordered by topic and
-    partition. Yields None for each other share partition, and where a slice may end."""
+    partition. Yields None for each share partition that is not selected, and wherever the work may
+    be interrupted."""
     for place in share_places(sources, group, wanted.offset):
         if wanted.topic in (None, place.topic) and wanted.partition in (None, place.partition):
             yield from place.make()
@@ -250,7 +251,7 @@ def _stored(
     sources: Sources, key: SharePartitionKey
 ) -> Generator[None, None, SharePartition | None]:
     """Returns a share partition as the share coordinator has stored it. Returns None if the
-    coordinator has not loaded it or it has no start offset."""
+    coordinator has not loaded the share partition, or if it has no start offset."""
     view = sources.share_states.view_of(coordinator_key(key))
     state = None if view is None else view.state(key)
     if state is None or state.start_offset == UNINITIALIZED_OFFSET:

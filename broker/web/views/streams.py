@@ -1,5 +1,6 @@
-"""Streams groups (KIP-1071) as plain values for JSON: the topology, the problem that prevents the
-assignment of tasks, and the tasks of each member. docs/use/http-api.md describes the fields."""
+"""Converts streams groups (KIP-1071) to dicts and lists for JSON: the topology, the problem that
+prevents the assignment of tasks, and the tasks of each member. docs/use/http-api.md describes the
+fields."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def topology_view(group: GroupView, now: Now) -> View | None:
 
 
 def task_waits(group: GroupView | None) -> list[View]:
-    """Returns the first members of a streams group that wait for a task, with the member that must
-    release it."""
+    """Returns at most `WAITS_SHOWN` waits in a streams group: the member that waits for a task, and
+    the member that must release the task."""
     if group is None or group.type != STREAMS:
         return []
     from coordinator.streams.group_view import StreamsMemberView

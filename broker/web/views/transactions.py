@@ -1,5 +1,5 @@
-"""Transactions, and the partitions whose last stable offset they hold back, as plain values for
-JSON. docs/use/http-api.md describes the fields."""
+"""Converts transactions, and the partitions whose last stable offset they hold back, to dicts and
+lists for JSON. docs/use/http-api.md describes the fields."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def readable(sources: Sources) -> list[HostedTransactions]:
 
 
 def listing_head(sources: Sources) -> View:
-    """Returns a head that states whether transactional ids may be missing from the list."""
+    """Returns the fields that state whether transactional ids may be missing from the list of
+    transactions."""
     life = sources.transactions.life
     return {"loading": life.loading, "unreadable": life.unreadable()}
 
@@ -251,8 +252,8 @@ def _waits_at(sources: Sources, topic: str, partition: int, blocker: LsoBlocker)
 
 
 def place_view(sources: Sources, topic: str, partition: Partition) -> View:
-    """Returns the transaction that holds back the last stable offset of one partition, if any. The
-    caller must first run `LsoBlockers.refresh`."""
+    """Returns the view of one partition, with the transaction that holds back its last stable
+    offset, if any. The caller must first run `LsoBlockers.refresh`."""
     blocker = sources.lso_blockers.of(partition)
     view: dict[str, Any] = {"topic": topic, "partition": partition.index, "held": None}
     stable, end = partition.last_stable_offset, partition.high_watermark

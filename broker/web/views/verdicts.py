@@ -22,8 +22,8 @@ View = dict[str, Any]
 
 
 def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
-    """Returns the last verdict on a group, with its reasons and the time from which on it has
-    applied."""
+    """Returns the last verdict on a group, with its reasons and the time since which the verdict
+    has applied."""
     held = sources.verdicts.of(hosted, group)
     return {
         "verdict": held.verdict,
