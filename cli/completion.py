@@ -76,7 +76,7 @@ _SOURCES: dict[str, Source] = {
     "settings": _settings,
     "delete": _settings,
 }
-"""The function that lists the names for a parameter."""
+"""By parameter of a command: the function that lists names for shell completion."""
 _OTHERWISE: dict[tuple[str, str], Source | None] = {
     ("create", "topics"): None,  # new names
     ("grow", "partitions"): None,  # a number

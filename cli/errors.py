@@ -44,7 +44,7 @@ _HINTS = {
 
 
 class CommandError(Exception):
-    """The error of a command that can't continue. ``str`` of it is the message for the user."""
+    """The error of a command that can't continue. ``str(error)`` is the message for the user."""
 
     def __init__(self, why: str, exit_code: int = REFUSED, advice: str = "") -> None:
         """Creates the error. The message contains ``why`` and ``advice``. Other commands may show

@@ -35,7 +35,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str, option: str) -> None:
-    """Writes and fsyncs a file that must not exist yet. Errors name ``option``."""
+    """Writes and fsyncs a new file. Raises CommandError if the file exists; the error advises
+    another value of ``option``. Also raises CommandError if the write fails."""
     try:
         with path.open("x") as file:
             file.write(text)

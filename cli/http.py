@@ -250,8 +250,8 @@ class Api:
         self.what = what
         self.cluster_id = cluster_id
         self.broker: Value = {}
-        """The response of /api/broker at the last check. Empty if the next request must check
-        again."""
+        """The response of /api/broker at the last check of the broker. Empty if the broker must be
+        checked before the next request."""
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._deadline = Deadline(timeout_s)

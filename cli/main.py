@@ -1,5 +1,5 @@
 """The `muster` command: finds the subcommand and imports only its modules. `muster serve` must
-start fast. Therefore it does not import typer and rich, which the other commands use."""
+start fast, so it does not import typer and rich. The other commands import both."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def safe(text: str) -> str:
 
 
 def partitions_text(topic: str, numbers: Iterable[int]) -> str:
-    """Returns partitions in the form of options, ``orders:0-1,5``; see `parse_partitions`."""
+    """Returns partitions as text, in the form in which options accept them: ``orders:0-1,5``; see
+    `parse_partitions`."""
     return f"{topic}:{ranges(numbers)}"
 
 
@@ -79,8 +80,8 @@ def with_plain_hosts(value: Any) -> Any:
 def numbered(
     rows: Sequence[dict[str, Any]], members: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Returns rows in which ``#1``, ``#2`` and so on replace the member ids. The numbers follow the
-    order of ``members``. The client and host of the members are added."""
+    """Replaces the member ids in ``rows`` by ``#1``, ``#2`` and so on, in the order of ``members``.
+    Adds the client and the host of the members. Returns the changed rows."""
     known = {
         each["member"]: {"member": f"#{number}", "client": each["client"], "host": each["host"]}
         for number, each in enumerate(members, 1)

@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The title of the plan's table, which states that nothing has been changed yet."""
+        """The title of the plan's table. It states that nothing has been changed yet."""
         if self.dry_run:
             return f"Nothing is {self.done} (--dry-run)"
         return f"To be {self.done}" if self.execute else f"Nothing is {self.done} yet"
@@ -60,8 +60,8 @@ class Plan(NamedTuple):
         return self.json and not self.execute
 
     def say_as_of(self, what: str) -> None:
-        """Prints the time of `as_of_ms`, so that the user can check how the option was
-        understood."""
+        """Prints the time of `as_of_ms`, so that the user can check how the command understood the
+        time that the user gave."""
         if self.as_of_ms is not None:
             output.say_folded(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
 

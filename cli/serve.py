@@ -169,7 +169,7 @@ def _serve_test(options: argparse.Namespace) -> int:
 
 def _config_of_test(options: argparse.Namespace) -> Config:
     """Returns the settings of a broker or cluster in test mode. Raises WrongUse for settings that
-    it does not support."""
+    test mode does not support."""
     from broker.config.config import WrongUse
     from broker.test_mode.settings import DEFAULTS, check
 
@@ -215,7 +215,8 @@ def _complain(sentence: str, code: int = FAILED) -> int:
 
 
 def _all_faults(error: BadConfig) -> str:
-    """Returns one fault as a sentence, or each of several faults on its own line."""
+    """Returns the faults of a configuration as text: a single fault as a sentence, or several
+    faults with one line each."""
     if len(error.faults) < 2:
         return str(error)
     lines = [fault.sentence for fault in error.faults]

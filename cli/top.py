@@ -155,7 +155,7 @@ def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None
 
 
 def _whose(api: Api) -> Value:
-    """Returns the broker's identity and the time, which a view shows."""
+    """Returns the fields that all views show: the broker's identity, and the current time."""
     names = ("cluster", "broker", "address")
     return {**{name: api.broker[name] for name in names}, "at_ms": clock.now_ms()}
 
@@ -308,8 +308,8 @@ def _head(view: Value) -> str:
 
 
 def _shown(view: Value) -> Value:
-    """Returns the view for a table: traffic in thousands of bytes, and the number of groups of each
-    client."""
+    """Returns the view with values for a table: traffic in thousands of bytes, and the number of
+    groups in place of several group names."""
     clients = [
         {
             **row,
@@ -333,8 +333,8 @@ def _print(view: Value, wide: bool) -> None:
 
 
 def _drawn(view: Value) -> Any:
-    """Returns the view with the same number of rows in each table, so that it fits the terminal's
-    height."""
+    """Returns the tables of the view, each cut to the same maximum number of rows, so that all
+    tables fit the terminal's height."""
     parts: list[Any] = [Text(_head(view), no_wrap=True, overflow="ellipsis")]
     shown = _shown(view)
     room = (output.terminal_height() - _HEAD_LINES) // len(_TABLES) - _AROUND

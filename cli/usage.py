@@ -19,9 +19,9 @@ def runs(command: Any) -> bool:
 
 
 def tidy(command: Any) -> Any:
-    """Hides ``<bool>`` after flags and ``<list[str]>`` after arguments in the help. Returns the
-    command. In the usage line, arguments are spelled as in manuals: ``GROUP``, ``TOPIC...``,
-    ``[GROUP]...``."""
+    """Improves the help of a command, and returns the command. Hides ``<bool>`` after flags and
+    ``<list[str]>`` after arguments. In the usage line, arguments are spelled as in manuals:
+    ``GROUP``, ``TOPIC...``, ``[GROUP]...``."""
     import typer
 
     for _, each in commands(command):

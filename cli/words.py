@@ -153,7 +153,8 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     },
     "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
 }
-"""The commands of `muster` to use instead of a wrong word, by the noun that precedes it."""
+"""The command of `muster` to use instead of a wrong word, by the noun before the word and by the
+word."""
 
 TOOLS: Mapping[str, Mapping[str, str]] = {
     "acls": {

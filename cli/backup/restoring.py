@@ -169,7 +169,8 @@ def _plan_offsets(
 
 
 def carry_out(cluster: Cluster, made: Comparison) -> None:
-    """Makes the changes. Raises CommandError for the first change that the broker rejects."""
+    """Makes the changes that the comparison ``made`` contains. Raises CommandError for the first
+    change that the broker rejects."""
     new = [
         NewTopic(topic.topic, topic.partitions, topic.replication_factor, topic.configs)
         for topic in made.topics

@@ -1,1 +1,2 @@
-"""A blocking Kafka client, and the requests that commands send to any broker."""
+"""A blocking Kafka client, and the requests that commands can send to a broker of Muster or of
+Apache Kafka."""

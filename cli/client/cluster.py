@@ -72,8 +72,8 @@ class Connection(client.connection.Connection):
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Sends one request and returns the decoded response. The default is the newest common
-        version."""
+        """Sends one request and returns the decoded response. By default, uses the newest version
+        that client and broker support."""
         with command_errors():
             return super().call(name, value, timeout_s, version)
 
@@ -194,8 +194,9 @@ class Cluster:
         raise CommandError(f"broker {node_id} does not exist; existing brokers: {known}")
 
     def leaders(self, topics: list[str] | None) -> dict[tuple[str, int], Connection]:
-        """Returns the connection to the leader of each partition. Raises CommandError for unknown
-        topics. If ``topics`` is None, requests every topic and omits topics with an error."""
+        """Returns the connection to the leader of each partition. If ``topics`` is None, requests
+        every topic and omits topics with an error. Otherwise raises CommandError for unknown
+        topics."""
         answer = self.metadata(topics)
         for topic in answer["topics"]:
             if topic["error_code"] and topics is not None:

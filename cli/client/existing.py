@@ -24,8 +24,9 @@ def existing(
     """Returns a Metadata response with only the topics that match ``wanted``, in the same order.
 
     A pattern matches internal topics only if ``internal`` is set. Unless ``fine`` is set, raises
-    CommandError for topics that do not exist; its text says that nothing was ``done``. Requests all
-    topics, because before Kafka 0.11 a request that names a topic creates it.
+    CommandError for topics that do not exist. The error says "nothing was ``done``" for a
+    participle ``done`` such as "deleted". Requests all topics, because before Kafka 0.11 a request
+    that names a topic creates it.
     """
     answer = cluster.metadata(None)
     found = {topic["name"]: topic for topic in answer["topics"]}

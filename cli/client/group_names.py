@@ -36,7 +36,8 @@ def named_groups(
     without duplicates.
 
     Without a pattern, returns the names unchecked. Otherwise raises CommandError for arguments that
-    match no group; its text says that nothing was ``done``.
+    match no group. ``done`` is a participle such as "deleted" for the end of its text: "nothing was
+    deleted".
     """
     if wanted and not any(map(is_pattern, wanted)):
         return list(dict.fromkeys(wanted))

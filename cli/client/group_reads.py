@@ -143,7 +143,8 @@ def _described(
 def batches(
     coordinators: Mapping[str, Connection], size: int = GROUPS_AT_ONCE
 ) -> Iterator[tuple[Connection, list[str]]]:
-    """Yields each coordinator with up to ``size`` of its groups, until all are yielded."""
+    """Yields pairs of a coordinator and up to ``size`` of its groups, until all groups were
+    yielded."""
     by_coordinator: dict[Connection, list[str]] = {}
     for group_id, coordinator in coordinators.items():
         by_coordinator.setdefault(coordinator, []).append(group_id)

@@ -1,4 +1,4 @@
-"""Reads the first record at or after an offset, with its timestamp, in many partitions."""
+"""For each of many partitions, reads the first record at or after an offset, with its timestamp."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ _NAMED = 5
 
 
 def chosen() -> Security:
-    """Returns the default security settings. Reads the chosen file at the first call. Raises
-    CommandError if the file is invalid."""
+    """Returns the default security settings. The first call reads the file that `--command-config`
+    or MUSTER_COMMAND_CONFIG names. Raises CommandError if the file is invalid."""
     choice = _chosen.get()
     return PLAINTEXT if choice is None else choice.security
 
@@ -83,8 +83,7 @@ def taking_it(command: Any) -> Any:
 
 def _behind_a_name() -> Any:
     def given(command_config: CommandConfig = None) -> None:
-        """Declares the option --command-config in its parameters, from which the enclosing function
-        copies it."""
+        """Does nothing. The enclosing function copies its option --command-config."""
 
     alone = typer.Typer(add_completion=False)
     alone.command()(given)

@@ -23,7 +23,7 @@ class Size(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """A group that has committed offsets in a topic, or whose members own partitions of it."""
+    """A group with committed offsets in a topic, or whose members own partitions of this topic."""
 
     group_id: str
     offsets: int

@@ -81,7 +81,8 @@ class Producer(NamedTuple):
 
 
 class Producers(NamedTuple):
-    """The producers of partitions, and the error codes of rejected partitions."""
+    """The producers of partitions, and the error codes of the partitions whose producers could not
+    be read."""
 
     found: dict[Partition, list[Producer]]
     refused: dict[Partition, int]

@@ -129,8 +129,9 @@ def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
 def _claimed(reached: Connection, facts: Facts) -> Iterator[tuple[int, list[str]]]:
     """Yields the own id and the listeners of the broker ``reached``.
 
-    A broker describes only the settings of its own id, so that each known id is tried. The list of
-    listeners is empty if a listener has port 0, because its real port is then unknown.
+    A broker describes only the settings of its own id. Therefore this function requests the
+    settings of each known id. The list of listeners is empty if a listener has port 0, because its
+    real port is then unknown.
     """
     for node in facts.brokers:
         try:

@@ -26,8 +26,8 @@ _SESSIONS = {
     "ZooKeeper": "zookeeper.session.timeout.ms",
     "the controller": "broker.session.timeout.ms",
 }
-"""The setting of the session timeout after which a dead broker is unregistered, by the owner of the
-session."""
+"""By the owner of the session (ZooKeeper or the controller): the setting of the session timeout
+after which a dead broker is unregistered."""
 _TOPICS_AT_ONCE = 500
 
 

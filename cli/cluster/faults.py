@@ -30,7 +30,7 @@ UNREACHABLE = "UNREACHABLE"
 
 
 def faults(facts: Facts, views: Views, session: Session | None = None) -> list[Fault]:
-    """Returns all problems. ``session`` makes the advice for brokers that did not answer more
+    """Returns all problems. With ``session``, the advice about brokers that did not respond is more
     precise."""
     found: list[Fault] = []
     for look in (_leaderless, _under_min_isr, _no_controller):

@@ -21,7 +21,8 @@ _SCRAM = "SCRAM-"
 
 
 class Twin(NamedTuple):
-    """A broker at a bootstrap address whose id another registered broker has too."""
+    """Two brokers with the same broker id: the broker at a bootstrap address, and the broker that
+    is registered in the cluster."""
 
     broker: int
     here: str
@@ -31,8 +32,8 @@ class Twin(NamedTuple):
 def reported_faults(
     told: Mapping[int, Value], nodes: Value | None, twins: list[Twin]
 ) -> list[Fault]:
-    """Returns all problems. ``told`` contains the response of each broker. ``nodes`` is the check
-    of ZooKeeper's nodes by one broker."""
+    """Returns all problems. ``told`` contains the response of each broker. ``nodes`` is the result
+    of one broker's check of the nodes in ZooKeeper."""
     found = [_twin(each) for each in twins]
     found += [_not_registered(node, each) for node, each in told.items() if each["epoch"] is None]
     if nodes is not None and nodes["bad_nodes"]:
@@ -77,7 +78,7 @@ def _bad_nodes(nodes: Value) -> Fault:
 
 
 def _problem(bad: Value) -> str:
-    """Returns the problem of a ZooKeeper node, without the node's path."""
+    """Returns the text of the problem of a ZooKeeper node, without the node's path."""
     return str(bad["why"]).removeprefix(f"ZooKeeper's node {bad['path']} ")
 
 

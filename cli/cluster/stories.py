@@ -40,8 +40,8 @@ def in_order(story: Iterable[Value]) -> list[Value]:
     """Returns the entries from oldest to newest. An entry with a later leader epoch is always
     later.
 
-    Timestamps alone would mislead. A leader may learn that the controller has written its ISR only
-    after the next change was written.
+    Timestamps alone would mislead: the controller may already have written the next change when a
+    leader learns that its ISR was written.
     """
     entries = sorted(story, key=lambda each: each["at_ms"])
     since: dict[int, int] = {}

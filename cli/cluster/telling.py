@@ -118,8 +118,8 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
     """Yields one line for all partitions in which the broker left the ISR for the same reason.
-    Differences in durations are ignored. A reason that names a leader applies only to partitions
-    that this broker led."""
+    Differences in durations are ignored. Partitions with different leaders have different reasons
+    if the reason names the leader."""
     reasons: dict[tuple[str | None, str | None, str | None], list[Value]] = {}
     for each in out:
         why = each["why"] and _reason_without_successor(each["why"])

@@ -34,7 +34,8 @@ app = typer.Typer(help="Run a cluster on this machine for a trial.", no_args_is_
 
 @app.callback()
 def _dev() -> None:
-    """Keep `cluster` a subcommand as long as `cluster` is the only subcommand."""
+    """Do nothing. Without this callback, typer would omit the name `cluster`, because it is the
+    only subcommand."""
 
 
 @app.command()

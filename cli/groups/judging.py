@@ -342,8 +342,8 @@ def _partitions(
 
 
 def _worded(finding: Finding, older: Collection[Partition]) -> Value:
-    """Returns a finding with the field names of /api, without a time for partitions in
-    ``older``."""
+    """Returns a finding with the field names of /api. The start time is null if the finding is
+    about lag of a partition in ``older``."""
     value: Value = {name: getattr(finding, name) for name in _FIELDS}
     if finding.verdict is Verdict.LAGGING and (finding.topic, finding.partition) in older:
         seconds = Thresholds().lagging_ms // 1000

@@ -117,7 +117,7 @@ def _sum(look: Look) -> output.Row:
 
 def _fail_above(looks: Sequence[Look], rows: Sequence[output.Row], most: int) -> None:
     """Raises CommandError with exit code 4 if a lag exceeds ``most`` or is unknown, or if offsets
-    are outside the log. Its text contains the groups for each reason."""
+    are outside the log. The error message names the groups for each of these reasons."""
     reasons = {
         f"lag is above {most} records": [
             row["group"] for row in rows if row["lag"] is not None and row["lag"] > most

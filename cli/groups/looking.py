@@ -71,7 +71,7 @@ class Look(NamedTuple):
 
 
 def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[Look]:
-    """Returns the state of the groups, with all their offsets."""
+    """Returns for each group its offsets and its health."""
     logs = logs_of(cluster, partitions_of(known))
     health = judged(cluster, known, logs, manner)
     return [

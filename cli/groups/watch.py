@@ -50,7 +50,8 @@ _NOT_A_CHANGE = frozenset(
         "words",
     }
 )
-"""Fields that change all the time, such as sentences that contain the time since an event."""
+"""Fields that are not compared, because they change all the time, such as sentences that contain
+the time since an event."""
 _FINDINGS = 3
 _RANKS = {verdict.value: verdict.rank for verdict in Verdict}
 
@@ -187,8 +188,8 @@ def _drawn(groups: Sequence[Value], group: str | None, width: int | None) -> lis
 
 
 def _table(rows: Sequence[Value], columns: Columns, width: int | None) -> Text:
-    """Returns a table that fits into ``width`` columns. None means a pipe: nothing is then
-    shortened."""
+    """Returns a table that fits into ``width`` columns. If ``width`` is None (the output is a pipe
+    or a file), no text is shortened."""
     if width is not None:
         return output.table(rows, columns)
     lines = laid_out(rows, columns, None)

@@ -194,7 +194,8 @@ def advice(finding: Value, by: str) -> list[str]:
 
 
 def _mark(entry: Value) -> str:
-    """Returns the mark of an entry that an earlier run of the broker recorded."""
+    """Returns the mark of a journal entry that comes from before the start of the broker: from the
+    saved journal or from the log. Returns "" for other entries."""
     return _KEPT if entry["source"] == "kept" else _LOG if entry["source"] == "log" else ""
 
 

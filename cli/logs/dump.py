@@ -27,7 +27,8 @@ _PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_of
 
 @app.callback()
 def _logs() -> None:
-    """Keep `dump` a subcommand as long as `dump` is the only subcommand."""
+    """Does nothing. Because of this callback, typer keeps `dump` a subcommand, although no other
+    subcommand exists."""
 
 
 @app.command()

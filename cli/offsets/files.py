@@ -36,7 +36,7 @@ def as_json(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
 
 
 def listed(groups: Mapping[str, Mapping[Partition, Committed]]) -> list[dict[str, Any]]:
-    """Returns the list of groups in a JSON file."""
+    """Returns groups and their offsets in the form that a JSON file of offsets contains."""
     return [
         {
             "group": group_id,

@@ -123,7 +123,8 @@ class GrowthReport:
         self._show(f"{at}: {output.counted(came.added, 'new record')}")
 
     def away(self, why: str | None) -> None:
-        """Reports the reason ``why`` no broker answers. None means that a broker answers again."""
+        """Reports ``why``, the reason that no broker answers. If ``why`` is None, reports that a
+        broker answers again."""
         if why is None:
             output.warn("a broker answers again: continuing")
         else:

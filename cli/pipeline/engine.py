@@ -54,7 +54,7 @@ class Means(NamedTuple):
 
 
 NO_MEANS = Means(None, None, {}, False)
-"""The engine options of a command that has no such options."""
+"""The value of `Means` for a command without engine options."""
 
 
 def means_of(

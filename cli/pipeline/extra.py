@@ -27,8 +27,8 @@ _PIPELINE_ERROR = re.compile(r"pipeline\.errors\.(?P<kind>\w+): ")
 
 
 def needs(*packages: str) -> None:
-    """Raises CommandError if a package is missing. Its text contains the command that installs the
-    package."""
+    """Raises CommandError if one of ``packages`` is missing. The error text contains the command
+    that installs the package."""
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
         raise CommandError(f"this command needs {', '.join(absent)}: {_installing(absent)}")

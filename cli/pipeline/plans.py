@@ -85,8 +85,8 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
 
 
 def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
-    """Executes or undoes a plan from its file. Raises CommandError if other clients have changed
-    the plan's offsets, unless --force is given."""
+    """Executes or undoes the plan in a file. Raises CommandError if other clients have changed the
+    plan's offsets, unless --force is given."""
     with sentences():
         plan = from_json(read_text(path), str(path))
         where = plan.where if plan.target == ZOOKEEPER else bootstrap or plan.where

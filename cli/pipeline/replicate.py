@@ -1,5 +1,5 @@
-"""`muster pipeline replicate`: copies committed offsets to another cluster with the same records,
-where the records may have other offsets."""
+"""`muster pipeline replicate`: copies committed offsets to another cluster that has the same
+records, possibly at other offsets."""
 
 from __future__ import annotations
 
@@ -141,9 +141,9 @@ def what_is_known(
 
 
 def _rounds(wanted: Sequence[tuple[Log, int]]) -> list[dict[Log, int]]:
-    """Splits the pairs of partition and offset into as few rounds as possible. A round contains
-    each partition at most once. A partition is in several pairs if groups have different offsets in
-    it."""
+    """Splits the pairs of partition and offset into as few lists as possible, so that a list
+    contains each partition at most once. A partition is in several pairs if groups have different
+    offsets in it."""
     rounds: list[dict[Log, int]] = []
     taken: dict[Log, int] = {}
     for log, offset in wanted:

@@ -86,8 +86,8 @@ def _stop(session: SparkSession) -> None:
     """Stops the session and its Java process, within STOPPED_WITHIN_S seconds.
 
     A separate thread uses its own connection to Java, because Ctrl-C may have interrupted a call on
-    the main thread's connection. A Java process that does not stop in time ends with this process;
-    PySpark's warning about that is not shown.
+    the main thread's connection. A Java process that does not stop in time ends together with this
+    Python process; PySpark would log a warning in this case, which is hidden.
     """
     from py4j.protocol import Py4JError
 
@@ -111,7 +111,7 @@ def _log_file() -> Path:
 
 @contextmanager
 def _logged(log: Path | None) -> Iterator[None]:
-    """Writes the log records of PySpark also to the file."""
+    """Writes the log records of PySpark also to the file ``log``."""
     if log is None:
         yield
         return
@@ -126,7 +126,8 @@ def _logged(log: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _away(log: Path | None) -> Iterator[None]:
-    """Redirects the file descriptors 1 and 2, which new processes inherit, to the file."""
+    """Redirects the file descriptors 1 and 2, which new processes inherit, to the file ``log``
+    until the context ends. Does nothing if ``log`` is None."""
     if log is None:
         yield
         return

@@ -61,7 +61,7 @@ def check_source(where: str, timeout_s: float, security: Security | None = None)
 
 @contextmanager
 def saying(source: Source) -> Iterator[None]:
-    """Prints the damaged files of the source when the block ends."""
+    """At the end of the `with` block, prints which files of the source are damaged."""
     from pipeline.sources.damage import said_of
 
     try:
@@ -87,7 +87,7 @@ def check_out(out: str) -> None:
 
 
 def moment(text: str | None, option: str) -> datetime | None:
-    """Returns the time in an option, which is in ISO 8601. A time without a zone is in UTC."""
+    """Parses an ISO 8601 time, the value of ``option``. A time without a zone is in UTC."""
     if text is None:
         return None
     return datetime.fromtimestamp(datetime_ms(text, option) / 1000, UTC)

@@ -44,8 +44,8 @@ class Target(Protocol):
         """Returns the present offsets. Keys without a committed offset are omitted."""
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """Returns the steps without the leader epochs that the log does not confirm. Notes replace
-        these epochs."""
+        """Returns the steps. If the log does not confirm the leader epoch of a step, the returned
+        step has a note in place of the leader epoch."""
 
     def check(self, groups: Iterable[str], force: bool) -> None:
         """Raises CommandError if the offsets of one of the groups can't be changed now."""
@@ -84,8 +84,8 @@ class KafkaTarget:
         ]
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """Implements Target.check. A group with members is an error, because they would overwrite
-        the changes."""
+        """Implements Target.check. A group with members is an error, because its members would
+        overwrite the changes."""
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         for group, found in read_groups(self.cluster, coordinators).items():
             if not force:

@@ -91,8 +91,7 @@ def peek(
 def _records(
     cluster: Cluster, row: dict[str, Any], most: int, isolation: str
 ) -> Iterator[dict[str, Any]]:
-    """Yields the records in each state, at most ``most`` in each, with the member that holds
-    them."""
+    """Yields at most ``most`` records of each state, each with the member that holds the record."""
     if row["start_offset"] is None or row["log_end_offset"] is None:
         return
     where = row["topic"], row["partition"]

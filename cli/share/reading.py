@@ -70,8 +70,8 @@ def read_group(
 
 
 def _read_leaders(cluster: Cluster, what: str, path: str, asked: Value, found: Value) -> None:
-    """Replaces each share partition by what its leader shows, if the cluster has several
-    brokers."""
+    """Replaces each share partition in ``found`` by the share partition that its leader shows, if
+    the cluster has several brokers."""
     topics = list(dict.fromkeys(row["topic"] for row in found["partitions"]))
     metadata = cluster.metadata(topics, cluster.deadline.left_s())
     if len(metadata["brokers"]) < 2:

@@ -145,7 +145,7 @@ def produce(
 def _pieces(
     shape: Shape, values: list[str] | None, files: list[str], lines: bool, tombstone: bool
 ) -> Iterator[list[Outgoing]]:
-    """Yields the records that the options name, in pieces. Raises CommandError if the options
+    """Yields lists of the records that the options name. Raises CommandError if the options
     contradict each other."""
     if shape.separator == b"":
         raise CommandError("--key-separator is empty; choose a text such as :", USAGE)

@@ -159,8 +159,8 @@ class Consumer:
 
     def _move(self, where: Partition) -> None:
         """Moves the position of a partition to the `Start` of the command, with a warning. Called
-        if the position is outside the log, because retention or a deletion has removed its record.
-        """
+        if the position is outside the log, because retention or a deletion has removed the record
+        at this position."""
         position = self.positions[where]
         self.positions.update(self._first([where], self._start))
         output.warn(
@@ -232,7 +232,8 @@ class Consumer:
     def _between(
         self, begin: Mapping[Partition, int], ends: Mapping[Partition, int], number: int
     ) -> dict[Partition, deque[Record]]:
-        """Returns the last records between two offsets, at most ``number`` in each partition."""
+        """Returns, for each partition, the last ``number`` records from the offset in ``begin`` to
+        the offset in ``ends``."""
         kept: dict[Partition, deque[Record]] = {key: deque(maxlen=number) for key in begin}
         self.positions, self.ends = dict(begin), dict(ends)
         while not self.ended:

@@ -82,12 +82,13 @@ def _json(data: bytes, what: str) -> object:
 
 
 def of_values(values: Iterable[bytes], shape: Shape) -> Iterator[list[Outgoing]]:
-    """Yields one piece, which has a record for each value."""
+    """Yields one list, with a record for each value."""
     yield [shape.outgoing(value, f"value {number}") for number, value in enumerate(values, 1)]
 
 
 def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """Yields one piece for each file. The piece has one record with the file's bytes."""
+    """Yields one list for each file. The list has one record, whose value is the content of the
+    file."""
     for path in paths:
         with _opened(path) as stream:
             data = stream.read(LONGEST + 1)
@@ -97,8 +98,8 @@ def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """Yields pieces with a record for each line of the files, or of standard input if no files are
-    given."""
+    """Yields lists of records. The records are made from the lines of the files, or of standard
+    input if no files are given."""
     for path in paths or [STDIN]:
         prefix = "line" if path == STDIN else f"{path}, line"
         number = 0
@@ -132,8 +133,8 @@ def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
 
 
 class _opened:
-    """A context with an open file, or with standard input, which stays open when the context ends.
-    Errors name the file."""
+    """A context manager with an open file, or with standard input. Standard input stays open when
+    the context ends. Errors name the file."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -26,7 +26,7 @@ def row_of(found: Described, now_ms: int) -> output.Row:
 
 def for_people(row: output.Row) -> output.Row:
     """Returns a row for a table: durations are texts, and the number of partitions replaces the
-    list."""
+    list of partitions."""
     partitions = sum(len(each["partitions"]) for each in row["partitions"] or ())
     return {
         **row,

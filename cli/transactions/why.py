@@ -60,8 +60,8 @@ def why(
 
 
 def _asked(api: Api, what: str) -> Value:
-    """Returns the transactional id ``what`` from the API. If it does not exist, returns the
-    partition of that name."""
+    """Returns the transactional id ``what`` from the API. If this id does not exist, returns the
+    partition ``what``."""
     try:
         found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
         return found
@@ -79,7 +79,7 @@ def _asked(api: Api, what: str) -> Value:
 
 def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
     """Returns the error for an unknown transactional id. If ``what`` is a topic, the error advises
-    to name a partition of it."""
+    to name a partition of this topic."""
     try:
         _held(api, what, 0)
     except CommandError:

@@ -98,7 +98,7 @@ class InDirectory:
         self._may_be_new = may_be_new
 
     def users(self, name: str | None = None) -> Users:
-        """Implements Place.users. A broker may be using the directory."""
+        """Implements Place.users. Works also while a broker uses the directory."""
         with readable(self._directory, may_be_new=self._may_be_new) as fs:
             known = _file(fs, self._directory).users()
         names = known.names() if name is None else [name]
