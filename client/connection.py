@@ -149,8 +149,8 @@ class Connection:
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Sends one request and returns the decoded response. By default, uses the newest common
-        version."""
+        """Sends one request and returns the decoded response. By default, uses the newest version
+        that client and broker support."""
         return self.receive(self.send(name, value, timeout_s, version))
 
     def send(

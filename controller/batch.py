@@ -37,7 +37,7 @@ _Shown = _Gathered[ShownPartition]
 
 
 class Batch:
-    """The requests that are being collected."""
+    """Collects the requests to brokers that a step of the controller causes."""
 
     __slots__ = ("_awaited", "_cluster", "_greeted", "_shown", "_shown_to", "_stopped", "_told")
 
@@ -107,7 +107,7 @@ class Batch:
         _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def drop(self, topic: Topic) -> None:
-        """Drops the delayed partitions of a topic that has been removed."""
+        """Drops the collected UpdateMetadata entries of a topic that has been removed."""
         topic.unsettled.clear()
         for awaited in self._awaited.values():
             awaited.discard(topic)
@@ -197,8 +197,8 @@ def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
-    """Splits the topics in ``shown`` into topics that can be sent now, and topics with partitions
-    that are not settled or collected yet."""
+    """Splits the topics in ``shown`` into topics that can be sent now, and topics that must wait:
+    topics with unsettled partitions, and the topics in ``awaited``."""
     whole, held = _Shown(), _Shown()
     for topic, partitions in shown.items():
         (held if topic.unsettled or topic in awaited else whole)[topic] = partitions

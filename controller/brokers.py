@@ -103,8 +103,8 @@ def _introduce(
 
 
 def begin(work: Work) -> None:
-    """Begins to act as controller: sends the list of live brokers to all brokers, and then settles
-    all partitions."""
+    """Begins to act as controller: sends the list of live brokers to all brokers, and queues all
+    partitions for `settle`."""
     work.batch.greet()
     work.flush()
     for partition in work.cluster.partitions():
@@ -153,8 +153,8 @@ def answered(work: Work, answer: Answered) -> None:
 
 
 def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
-    """Notes, from a response, which replicas have a failed log directory (error code 56), and which
-    replicas have a working log directory (0)."""
+    """Stores the states of log directories from a response: a replica with error code 56 has a
+    failed log directory, and a replica with error code 0 has a working one."""
     failed = []
     for key, error in answer.partitions.items():
         partition = work.cluster.partition(key)

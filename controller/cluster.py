@@ -33,8 +33,9 @@ class Cluster:
 
     def is_back(self, partition: Partition, broker_id: int) -> bool:
         """Returns True if the replica's broker is registered and not shutting down, and the
-        replica's log directory has not failed. Unlike `lives`, also returns True if the broker was
-        lost and has returned since the last decision."""
+        replica's log directory has not failed. Unlike `lives`, also returns True if the broker's
+        registration ended and the broker registered again after the controller last decided the
+        partition's state."""
         return (
             broker_id in self.brokers
             and broker_id not in self.shutting_down
@@ -42,8 +43,8 @@ class Cluster:
         )
 
     def is_there(self, partition: Partition, broker_id: int) -> bool:
-        """Returns True if the leader on this broker may continue until another replica can become
-        leader. The broker may be shutting down."""
+        """Returns True if the broker ``broker_id``, as the leader of the partition, may continue
+        until another replica can become leader. The broker may be shutting down."""
         return (
             broker_id in self.brokers
             and broker_id not in partition.failed_on

@@ -65,8 +65,8 @@ from protocol import errors
 from protocol.now import Now
 
 SLICE = 256
-"""The maximum number of write results in one step, and of partitions in one slice. So many take at
-most 3 ms."""
+"""The maximum number of write results in one step, and of partitions in one slice. A step or slice
+of this size takes at most 3 ms."""
 
 
 class Controller:

@@ -117,8 +117,8 @@ def broker_lost(partition: Partition, broker_id: int) -> None:
 
 
 def introduce(work: Work, broker_id: int) -> None:
-    """Sends the deletions in progress to a newly registered broker. Its process may be old: without
-    an UpdateMetadata about these topics, it would continue to return them to clients."""
+    """Sends the deletions in progress to a newly registered broker. A broker process that is older
+    than a deletion would otherwise continue to return the deleted topics to clients."""
     for topic in work.queued.values():
         if topic.is_being_deleted:
             for partition in topic.partitions.values():

@@ -1,9 +1,9 @@
 """Elections: computes the state to write from the states of a partition and of brokers.
 
-These functions have no side effects. They check in this order, and return the first change that
-must be written: the first state; a lost leader or lost ISR members; the next step of a
-reassignment. Requested changes come after these (`granting`). Every new state has leader_epoch + 1,
-because brokers ignore a state with the same epoch.
+These functions have no side effects. They check for changes in the following order, and return the
+first change that must be written: the first state of the partition; a lost leader or lost ISR
+members; the next step of a reassignment. `granting` handles requested changes, which come last.
+Every new state has leader_epoch + 1, because brokers ignore a state with the same epoch.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
 
 
 def _first(cluster: Cluster, partition: Partition) -> Change | None:
-    """Returns the change to the first state. The first live replica is the leader; all live
-    replicas are in the ISR."""
+    """Returns the change that writes the first state of a partition. The first live replica is the
+    leader; all live replicas are in the ISR."""
     live = tuple(each for each in _candidates(partition) if cluster.is_back(partition, each))
     if not live:
         return None
@@ -51,8 +51,8 @@ def _first(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """Returns the change for a partition whose leader is live: another leader if the leader is
-    shutting down, and an ISR without lost members."""
+    """Returns the change for a partition whose leader is live. It removes lost members from the
+    ISR, and elects another leader if the leader is shutting down."""
     replicas, leader = partition.replicas, known.leader
     if leader in cluster.shutting_down and len(replicas) > 1:
         live = _live_in_isr(cluster, partition, known)
@@ -135,7 +135,7 @@ def led_by(
     stays if possible.
 
     If ``finishes`` is True, the change completes a reassignment and keeps the ISR; `_moved` then
-    removes the leaving replicas from it.
+    removes the leaving replicas from the ISR.
     """
     isr = tuple(each for each in known.isr if each in replicas)
     leader = known.leader

@@ -39,8 +39,8 @@ class BrokerJoined:
     broker_id: int
     epoch: int
     bounced: bool
-    """Whether the broker restarted so quickly that the controller did not see its old registration
-    end."""
+    """Whether the broker restarted so quickly that the controller did not notice the end of the
+    broker's old registration."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -132,10 +132,10 @@ class Result(Enum):
     FENCED = "fenced"
     """`/controller_epoch` has another version: this broker is no longer the controller."""
     OUTDATED = "outdated"
-    """The state was not written, because `/brokers/ids` has changed: a broker has registered that
-    the controller did not know when it decided."""
+    """The state was not written, because `/brokers/ids` has changed: when the controller computed
+    the state, it did not know one of the registered brokers."""
     FAILED = "failed"
-    """Another error. The write may have been executed or not."""
+    """The write failed with another error. It may have been executed or not."""
 
 
 class WriteResult(NamedTuple):

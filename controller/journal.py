@@ -51,8 +51,8 @@ class Story:
         self._epoch = -1
         self._live: set[int] = set()
         self._how: dict[int, str] = {}
-        """The last event of each broker, as the predicate of a sentence in a later entry, by broker
-        id."""
+        """By broker id: the last event of the broker, as the predicate of a sentence ("was
+        stopped"). A later journal entry quotes it."""
         self._failed: dict[int, frozenset[TopicPartition]] = {}
         """The partitions whose log directory has failed, by broker id."""
 

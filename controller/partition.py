@@ -83,15 +83,15 @@ class Partition:
         """Whether the partition is in a queue of partitions whose state must be checked (`settle`).
         """
         self.lost: Replicas = ()
-        """Brokers whose registration ended since the last decision. Some of them may have
-        registered again."""
+        """Brokers whose registration ended after the last decision about this partition's state.
+        Some of them may have registered again."""
         self.failed_on: Replicas = ()
         """Brokers on which the log directory of this partition's replica has failed."""
         self.owed: Replicas = ()
         self.is_new: Replicas = ()
         """The brokers among ``owed`` for which the field is_new of LeaderAndIsr is true."""
         self.stopping: dict[int, bool] | None = None
-        """The brokers that must get a StopReplica, by broker id. The value is the field delete of
+        """The brokers that must get a StopReplica, by broker id. The value is the field `delete` of
         the request."""
         self.show = False
         """Whether all brokers must get an UpdateMetadata for the partition."""
@@ -121,7 +121,8 @@ class Partition:
         return self.assignment.target if self.removing else self.replicas
 
     def is_led_by(self, broker_id: int) -> bool:
-        """Returns whether this broker is the leader in the last known state."""
+        """Returns whether the broker ``broker_id`` leads the partition according to its last known
+        state."""
         return self.known is not None and self.known.leader == broker_id
 
     def works_on(self, broker_ids: Container[int]) -> None:
@@ -177,7 +178,7 @@ class Partition:
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """An assignment of a partition that must be written to the topic's znode."""
+    """The new assignment of a partition, which must be written to the topic's znode."""
 
     assignment: Assignment
     written: Callable[[], None]
@@ -211,8 +212,8 @@ class Topic:
         self.reading = False
         """Whether the topic's znode must be read before the next write."""
         self.seen_version = -1
-        """The version of the topic's znode that a read returned while a write of the znode was in
-        flight."""
+        """The version of the topic's znode in the result of the last read that ended while a write
+        of the znode was in flight; -1 before such a read."""
         self.deletion = Deletion.NO
         self.replicas_left = 0
         """The number of replicas that a deletion has not deleted yet."""
@@ -228,6 +229,6 @@ class Topic:
 
     @property
     def waits_for_id(self) -> bool:
-        """Returns whether brokers must not get the topic yet, because its topic id is not written
-        to the znode and might be lost."""
+        """Returns True while brokers must not get the topic: its topic id is not written to the
+        znode yet, and might be lost."""
         return self.topic_id is not None and self.node.topic_id is None

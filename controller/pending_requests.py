@@ -37,7 +37,7 @@ class ElectionRequest:
     requested together."""
 
     number: int | None
-    """The number of the parked ticket; None if the znode requested the elections. The znode is
+    """The number of the parked ticket; None if a znode requested the elections. This znode is
     deleted when all elections are done."""
     all_asked: bool
     left: int

@@ -44,8 +44,8 @@ _GONE = (
 
 
 def alter_reassignments(work: Work, call: AlterReassignments) -> None:
-    """Handles a call. The call gets one reply for all its partitions after the znodes of their
-    topics are written."""
+    """Handles AlterPartitionReassignments. The call gets one reply for all its partitions, after
+    the znodes of their topics are written."""
     if not call.targets:
         work.reply(call.ticket, ReassignmentsReply(errors.NONE, {}))
         return
@@ -185,7 +185,7 @@ def _finished(work: Work, partition: Partition) -> None:
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:
-    """Continues after a step of the reassignment was written to the partition's state znode."""
+    """Continues a reassignment after one of its steps was written to the partition's znode."""
     if change.finishes:
         partition.leaving = (*partition.leaving, *partition.removing)
         partition.replicas = partition.target
@@ -200,7 +200,7 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 def settled(work: Work, partition: Partition) -> None:
     """Begins the last write of a reassignment, which reduces the topic's znode to the target
-    replicas. All states of the reassignment are written by then."""
+    replicas. Called when all partition states of the reassignment are written."""
     if partition.moving is Moving.LEAVING:
         partition.moving = Moving.FINISHED
         topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
@@ -249,7 +249,7 @@ def refuse_gone(work: Work, partition: Partition, pending: PendingReassignment) 
 
 
 def forget(work: Work, partition: Partition) -> None:
-    """Rejects the reassignments of a partition whose topic was deleted before their assignments
+    """Rejects the reassignments of a partition whose topic was deleted before the new assignments
     were written to the topic's znode."""
     for pending in partition.movers:
         _answer(work, partition.key, pending.request, _GONE)
@@ -269,7 +269,7 @@ def _answer(
 
 
 def shrink_node(work: Work) -> None:
-    """Removes reassignments that are done from `/admin/reassign_partitions`."""
+    """Removes the completed reassignments from the znode `/admin/reassign_partitions`."""
     if work.moves_node is None or work.moves_in_flight or work.moves_node == work.moves_asked:
         return
     work.moves_in_flight = True

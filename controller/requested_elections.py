@@ -31,8 +31,8 @@ BALANCE_AFTER_MS = 5_000
 
 
 def elect_leaders(work: Work, call: ElectLeaders) -> None:
-    """Queues an election for each partition until no write of the partition is in flight. The call
-    gets one reply for all partitions."""
+    """Queues an election for each partition. An election begins when no write of its partition is
+    in flight. The call gets one reply for all partitions."""
     asked = call.partitions
     if asked is None:
         keys = [

@@ -25,8 +25,8 @@ from controller.work import Work
 
 
 def settle(work: Work, partition: Partition) -> None:
-    """Begins the write that the partition needs. If it needs no write, adds the requests that
-    brokers must get to the batch."""
+    """Begins the write that the partition needs. If the partition needs no write, adds to the batch
+    the requests that brokers must get."""
     topic = partition.topic
     if partition.flight or partition.reading or topic.waits_for_id:
         return
@@ -208,8 +208,8 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
 
 
 def _pay(work: Work, partition: Partition) -> None:
-    """Updates the states of the partition's replicas, and adds the requests that brokers must get
-    to the batch."""
+    """Updates the states of the partition's replicas. Adds to the batch the requests about the
+    partition that brokers must receive."""
     _review_replicas(work, partition)
     if partition.known is not None:
         stopped = partition.stopping or {}

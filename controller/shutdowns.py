@@ -13,8 +13,8 @@ from protocol import errors
 
 def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
     """Queues the partitions of the stopping broker for `settle`, which moves their leaderships to
-    other brokers. The reply is sent after `settle` has handled all these partitions. It lists the
-    partitions that the stopping broker still leads."""
+    other brokers. The reply is sent after `settle` has handled all these partitions. The reply
+    lists the partitions that the stopping broker still leads."""
     cluster, broker_id = work.cluster, call.broker_id
     broker = cluster.brokers.get(broker_id)
     if broker is not None and -1 < call.broker_epoch < broker.epoch:

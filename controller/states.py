@@ -63,7 +63,7 @@ class ReplicaState(Enum):
     LeaderAndIsr is true."""
 
     ONLINE = "OnlineReplica"
-    """The broker is live and has been sent a LeaderAndIsr for the replica."""
+    """The broker is live, and the controller has sent it a LeaderAndIsr for the replica."""
 
     OFFLINE = "OfflineReplica"
     """The broker is down or shutting down, its disk failed, or the broker received StopReplica for

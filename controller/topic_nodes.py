@@ -101,7 +101,7 @@ def learn(work: Work, topic: Topic, node: TopicFact) -> None:
 
 
 def _read_again(work: Work, topic: Topic) -> None:
-    """Reads the topic's znode again, unless it has been read for another reason."""
+    """Reads the topic's znode again after a failed read, unless it has been read since then."""
     if topic.reading:
         reread(work, topic)
 

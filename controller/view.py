@@ -109,8 +109,8 @@ def _count_topic(cluster: Cluster, topic: Topic, found: Counts) -> None:
 
 
 def waits(cluster: Cluster, only: str | None = None) -> Iterator[list[Waits]]:
-    """Yields the waits of each topic, or of the topic ``only``. Topics without waits are
-    skipped."""
+    """Yields for each topic, or only for the topic ``only``, the list of its operations that can't
+    proceed. Topics without such operations are skipped."""
     for topic in [*cluster.topics.values()] if only is None else _one(cluster, only):
         found = [*_waits_of(cluster, topic)]
         if found:

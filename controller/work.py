@@ -47,8 +47,8 @@ class Work:
         """The partitions that `settle` must check first: their leader is lost, or a new leader has
         been written and must be sent to brokers."""
         self.backlog: deque[Partition] = deque()
-        """The partitions that `settle` must check after those in ``leaderless``. A partition is in
-        at most one of the two queues, and at most once."""
+        """The partitions that `settle` must check after the partitions in ``leaderless``. A
+        partition is in at most one of the two queues, and at most once."""
         self.sweeps: deque[Iterator[None]] = deque()
         """Long work, as iterators. Each step of an iterator does one unit of work."""
         self.results: deque[WriteResult] = deque()
@@ -86,7 +86,7 @@ class Work:
     # ------------------------------------------------------------------------- the outcome
 
     def take(self) -> Outcome:
-        """Returns the outcome so far and begins a new one."""
+        """Returns the outcome so far, and begins a new outcome."""
         self.flush()
         if self._states:
             self._reads.append(ReadStates(self._states))
@@ -101,8 +101,8 @@ class Work:
         return outcome
 
     def flush(self) -> None:
-        """Closes the requests to brokers that were collected so far. Later changes are added to
-        later requests."""
+        """Completes the collected requests to brokers, so that later changes are added to other
+        requests."""
         self._sends += self.batch.take()
 
     def report(self, event: Event) -> None:
@@ -164,8 +164,8 @@ class Work:
     # -------------------------------------------------------------------------- the backlog
 
     def mark(self, partition: Partition, *, leaderless: bool = False) -> None:
-        """Queues a partition for `settle`. With ``leaderless`` it comes before other partitions,
-        because it has no leader that can accept writes."""
+        """Queues a partition for `settle`. With ``leaderless`` the partition has no leader that can
+        accept writes, and is queued before other partitions."""
         if not partition.dirty and self.ready:
             partition.dirty = True
             (self.leaderless if leaderless else self.backlog).append(partition)
