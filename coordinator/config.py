@@ -74,8 +74,8 @@ class GroupConfig:
     max_size: int = 2**31 - 1
     """group.max.size: the maximum number of members of a group."""
     new_member_join_timeout_ms: int = 300_000
-    """How long the first JoinGroup of a new member may stay parked. In Kafka it is a constant of
-    five minutes."""
+    """How long the first JoinGroup of a new member may stay parked. In Kafka this time is a
+    constant of five minutes."""
     offset_metadata_max_bytes: int = 4096
     """offset.metadata.max.bytes. As in Kafka, the limit is compared with the number of characters.
     """

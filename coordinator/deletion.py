@@ -62,7 +62,7 @@ def _group_lost(step: Step, call: DeleteGroup) -> LostByAdmin:
 
 
 def drop_offsets(step: Step, group_id: str, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
-    """Writes tombstones for these offsets, and emits an event with their number."""
+    """Writes tombstones for the offsets of ``keys``, and emits an event with their number."""
     if keys:
         write_tombstones(step, group_id, keys)
         step.events.append(OffsetsExpired(group_id, len(keys), cause))

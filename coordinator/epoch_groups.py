@@ -82,8 +82,7 @@ def wake(step: Step, group_id: str) -> bool:
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due. It has no effect if the timer's member or group no longer
-    exists."""
+    """Handles a timer that is due. Does nothing if the timer's member or group no longer exists."""
     consumer_hosting.fire(step, timer)
     share_hosting.fire(step, timer)
     streams_hosting.fire(step, timer)

@@ -69,7 +69,7 @@ class Transition:
     member_id: str = ""
     """The member that caused the transition; "" if no single member did."""
     awaited: tuple[str, ...] = ()
-    """The ids of the members that the group waits for in its new state, without ``member_id``."""
+    """The ids of the members that the group waits for in its new state, except ``member_id``."""
     wait_ms: int = 0
     """The maximum time in ms for which the group waits for ``awaited``; 0 if it does not wait for
     members."""
@@ -93,8 +93,8 @@ class MemberJoined:
     process counts as alive if its connection was open and differed from the new member's
     connection."""
     away_ms: int = -1
-    """Milliseconds between the close of the replaced member's connection and the join; -1 if the
-    connection was open."""
+    """The time in ms between the close of the replaced member's connection and the join of the new
+    member; -1 if the connection was still open."""
 
 
 @slotted
@@ -189,7 +189,7 @@ class CommitRejected:
 
 @slotted
 class JoinRefused:
-    """A JoinGroup was rejected with another error than MEMBER_ID_REQUIRED."""
+    """A JoinGroup was rejected with an error other than MEMBER_ID_REQUIRED."""
 
     group_id: str
     member_id: str
@@ -287,7 +287,8 @@ class OffsetsExpiring:
     offsets: int
     within_ms: int
     soonest_ms: int
-    """Wall time, in Unix milliseconds, at which the first of these offsets may be dropped."""
+    """The wall time, in Unix milliseconds, at which the first of the group's expiring offsets may
+    be dropped."""
     detail: str
 
 

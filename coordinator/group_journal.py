@@ -177,8 +177,8 @@ class GroupJournal(Page):
         return note
 
     def add_loss(self, lost: Lost) -> None:
-        """Adds an admin action. An action that continues the previous one is merged into its
-        entry."""
+        """Adds an admin action. If the action continues the previous action, merges it into the
+        entry of the previous action."""
         last = self.losses.last
         lost = (None if last is None else last.followed_by(lost)) or lost
         self.losses.put(lost.number, lost)

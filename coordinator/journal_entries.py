@@ -284,12 +284,13 @@ class Flapping:
     """True if the member made FLAPPING_CHANGES changes within FLAPPING_WITHIN_MS."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
     recent_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
-    """The wall times in ms of the last changes. ``recent_mono_ms`` has their monotonic times.
-    Unlike the monotonic clock, the wall clock continues while the broker is suspended."""
+    """The wall times in ms at which the member last rejoined with other topics or protocols.
+    ``recent_mono_ms`` has the monotonic times of these changes. Unlike the monotonic clock, the
+    wall clock continues while the broker is suspended."""
     streak: Streak = field(default_factory=Streak)
     """The last changes that followed each other with pauses of at most STREAK_PAUSE_MS."""
     source: Source = Source.SEEN
-    """SEEN if at least one of the changes happened since the broker's start."""
+    """SEEN if at least one of the member's changes happened since the broker's start."""
 
     @classmethod
     def read(cls, fields: Fields) -> Flapping:

@@ -41,7 +41,7 @@ LINE_BYTES_MAX = 256 << 10
 """Maximum size of a rebalance's line in the journal's file. The assignments use at most half of
 this size; further assignments are omitted."""
 _NAMES_MAX = 100
-"""Maximum number of awaited members in a rebalance's line of the journal's file."""
+"""Maximum number of awaited members in the line of a rebalance in the journal's file."""
 _REBALANCE_BYTES = 950
 _CHANGE_BYTES = 400
 _SAME_CLIENT_BYTES = 200
@@ -264,8 +264,8 @@ def _assigned_member(
 def with_generations(
     known: list[Rebalance], generations: Sequence[LoadedGeneration], loaded_ms: int
 ) -> list[Rebalance]:
-    """Returns the rebalances ``known``, and a new rebalance for each generation that no rebalance
-    in ``known`` formed, sorted by time.
+    """Returns the rebalances ``known`` and, for each generation that belongs to none of them, a new
+    rebalance. The result is sorted by time.
 
     A rebalance in ``known`` that was saved while in progress is completed if the log has its
     generation.
@@ -301,7 +301,7 @@ def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
 
 
 def _cut(leader: str | None) -> str | None:
-    """Truncates a leader's member id to LOADED_ID_CHARACTERS, as a load does."""
+    """Truncates a leader's member id to LOADED_ID_CHARACTERS, as the load of a shard does."""
     return leader and cut(leader, LOADED_ID_CHARACTERS)
 
 
@@ -322,8 +322,8 @@ def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
 
 
 def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
-    """Numbers the entries in ascending order. An entry keeps its number unless the number of an
-    earlier entry is not lower."""
+    """Changes the numbers of the entries so that they ascend. An entry keeps its number if this
+    number is higher than the number of the entry before it."""
     number = 0
     for each in merged:
         number = each.number = max(each.number, number + 1)

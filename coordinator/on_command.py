@@ -105,8 +105,8 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
 
 
 def released(step: Step, group_id: str, instance_id: str) -> None:
-    """Makes the member of a consumer group that `fence` added leave temporarily. Has no effect in a
-    classic group."""
+    """Called after `fence` has added a static member to a group. If the group is a consumer group,
+    makes the member leave temporarily. Has no effect in a classic group."""
     group = step.state.consumer_groups.get(group_id)
     if group is not None:
         consumer.away(step, group, group.members[group.static_members[instance_id]])

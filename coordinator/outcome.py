@@ -290,8 +290,8 @@ class StreamsDescribeReply:
     epoch: int = 0
     target_epoch: int = 0
     topology: Topology | None = None
-    """The topology of the group. If the group is ready, the internal topics have their numbers of
-    partitions."""
+    """The topology of the group. If the group is ready, the topology contains the partition counts
+    of the internal topics."""
     members: tuple[DescribedStreamsMember, ...] = ()
 
 

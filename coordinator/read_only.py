@@ -212,7 +212,7 @@ class OffsetsView(Protocol):
         """Yields the topic, the partition and the fields of every offset of the group."""
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """Returns the committed offsets of these partitions; -1 for a partition without a committed
+        """Returns the committed offsets of ``partitions``; -1 for a partition without a committed
         offset."""
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:

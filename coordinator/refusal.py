@@ -158,8 +158,8 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 
 def write_failed(reply: Reply) -> Reply:
-    """Returns the reply to a call whose records could not be appended. Its error is
-    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR. Source: Kafka 3.9
+    """Returns the reply to send in place of a reply whose records could not be appended. The error
+    is NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR. Source: Kafka 3.9
     ``GroupMetadataManager``, the mapping of append errors."""
     return failed(reply, NOT_COORDINATOR)
 

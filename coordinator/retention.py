@@ -45,7 +45,7 @@ class _GroupRetention:
     """The retention check of one group. It drops expired offsets and counts the offsets that expire
     soon.
 
-    A group with few offsets is checked in one piece. An EMPTY group without offsets is removed.
+    A group with few offsets is checked without a pause. An EMPTY group without offsets is removed.
     """
 
     def __init__(self, step: Step, group: Group | CommittingGroup) -> None:
@@ -66,8 +66,8 @@ class _GroupRetention:
         replayed, the cache still has the offsets of these tombstones."""
 
     def piece(self, step: Step) -> int:
-        """Does the next piece of the check and returns the cost of the piece. ``done`` is true
-        after the last piece."""
+        """Checks the next offsets of the group, about `OFFSETS_PER_PIECE`. Returns the cost of this
+        work. Sets ``done`` when all offsets are checked."""
         group = self._group
         if step is not self._step:
             self._step, self._unreplayed = step, 0

@@ -101,12 +101,12 @@ class GroupShard:
         two calls."""
         self._state = ShardState(config, topics)
         self._live = False
-        """True after ``loaded``. From then on the handlers change classic groups; before,
-        ``replay`` does."""
+        """False before ``loaded``: ``replay`` changes classic groups. True after ``loaded``: the
+        handlers change classic groups."""
         self._records = GroupRecords(self._state)
         self._waking: Iterator[str] | None = None
-        """Iterates over the ids of the groups that ``wake`` has not visited yet; None before the
-        first call of ``wake``."""
+        """The ids of the groups that ``wake`` has not visited yet; None before the first call of
+        ``wake``."""
         self._rebalancing: list[tuple[Group, Cause, str]] = []
         """The loaded groups that must rebalance after the load, each with the cause and its
         description."""
@@ -170,7 +170,8 @@ class GroupShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """The connections of members. The collection is a live view, valid until the next call."""
+        """The connections of members. The collection is not a copy; callers must not use it after
+        the next call of the shard."""
         return self._state.connections.keys()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
@@ -228,8 +229,8 @@ class GroupShard:
             sweeps.popleft()
 
     def _fire(self, step: Step, timer: GroupTimer) -> bool:
-        """Handles a timer that is due. Returns whether the step must end: a member of a consumer
-        group is removed only when the records of the step are replayed."""
+        """Handles a timer that is due. Returns True if the step must end, so that the records of
+        the step are replayed before the next timer is handled."""
         if timer is self._retention:
             if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
                 state = self._state
@@ -316,7 +317,8 @@ class GroupShard:
             index += 1
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Loads offsets of one topic from a snapshot, before the rest of the log is replayed."""
+        """Loads offsets of one topic from a snapshot, before the records after the snapshot are
+        replayed."""
         assert not self._live
         self._state.cache.restore(group_id, topic, columns)
 
@@ -369,7 +371,7 @@ class GroupShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """Ends the load after the replay: calls ``wake`` for the remaining groups, and begins to
+        """Ends the load after the replay: calls ``wake`` until all groups are woken, and begins to
         accept calls.
 
         A group with more members than group.max.size rebalances. A downgraded group rebalances too

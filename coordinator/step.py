@@ -188,7 +188,7 @@ class Step:
 
     def park_sync(self, group: Group, member: Member, ticket: Ticket) -> None:
         """Parks a SyncGroup until the leader's SyncGroup arrives. If an older SyncGroup of the same
-        member is parked, it gets REBALANCE_IN_PROGRESS, for the reason given in ``park_join``."""
+        member is parked, it gets REBALANCE_IN_PROGRESS."""
         self.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS))
         member.sync_ticket = ticket
         member.waits = True
@@ -321,7 +321,7 @@ def idle_or_stepped(
 
 
 WHOLE_STEP = 1 << 30
-"""The cost that Sweep.piece returns to end the step after this piece."""
+"""A cost that `Sweep.piece` returns so that the step does no further piece of work."""
 
 
 class Sweep(ABC):

@@ -33,14 +33,14 @@ class TopicsImage:
         self._by_name: dict[str, Topic] = {topic.name: topic for topic in topics}
         self._names = {topic.topic_id: topic.name for topic in self._by_name.values()}
         self._hashes: dict[bytes, tuple[Topic, bytes]] = {}
-        """Cached hashes of topics to which groups subscribe, by topic id. Each has the topic from
-        which it was computed."""
+        """Cached hashes of topics to which groups subscribe, by topic id. Each value is the topic
+        from which a hash was computed, and the hash."""
         self.is_complete = True
         """False while the cluster may have topics that are not in the image yet."""
         self.version = 0
         """The number of changes of topics since the broker started."""
         self.created = 0
-        """The version in which the newest topic was created."""
+        """The version of the topics image in which the newest topic was created."""
 
     @property
     def by_name(self) -> Mapping[str, Topic]:

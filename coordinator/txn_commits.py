@@ -36,8 +36,8 @@ from protocol.now import Now
 
 PENDING_MAX = 10_000
 """The maximum number of pending offsets of a transaction in one partition of
-``__consumer_offsets``. It equals the limit for one request, because the transaction's marker
-applies all of its offsets in one piece."""
+``__consumer_offsets``. It equals the limit for one request, because the marker of the transaction
+commits all these offsets at once, not in slices."""
 _NEVER_EXPIRES = -1
 _TOO_MANY = f"the transaction would exceed {PENDING_MAX} pending offsets in this coordinator"
 
@@ -122,8 +122,8 @@ def _check(state: ShardState, group: Group | None, call: TxnOffsetCommit) -> int
 
 
 def end_offsets(state: ShardState, call: EndOffsets, now: Now) -> Outcome:  # noqa: ARG001
-    """Writes a transaction marker. When the marker is replayed, the cache commits or drops the
-    pending offsets."""
+    """Returns the outcome with the marker of a transaction. When the marker is replayed, the cache
+    commits or drops the pending offsets of the transaction."""
     producer = f"producer {call.producer_id}"
     marker = MarkerRun(
         call.producer_id, call.producer_epoch, call.coordinator_epoch, call.committed

@@ -48,9 +48,9 @@ class Change(NamedTuple):
 
     detail: str
     is_visible: bool
-    """True if the topics or protocols changed, or metadata that can't be decoded. False if only
-    other metadata changed, such as the list of owned partitions, which some assignors change in
-    every rebalance."""
+    """True if the topics or protocols changed, or if changed metadata can't be decoded. False if
+    only other metadata changed, such as the list of owned partitions, which some assignors change
+    in every rebalance."""
 
 
 def named(member: Member) -> str:
@@ -66,9 +66,9 @@ def plain_host(host: str) -> str:
 
 
 def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
-    """Returns the change between a member's old and new protocols or subscriptions; None if they
-    are equal. After a load only the selected protocol of a member is compared, because the log
-    stores no other."""
+    """Returns the change from a member's known protocols or subscriptions to ``new``; None if they
+    are equal. For a member that was loaded from the log, only the selected protocol is compared,
+    because the log stores no other protocol."""
     old: Protocols = member.protocols
     if member.restored:
         kept = dict(old)

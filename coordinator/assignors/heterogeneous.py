@@ -147,7 +147,9 @@ class _Balancer:
         self.most_level = sizes[self._sorted[-1]] + 1
 
     def next_least(self) -> int:
-        """Returns the number of the next member with the fewest partitions."""
+        """Returns the index of a member with the fewest partitions. Each call returns another
+        member: first all members with this number of partitions, then the members with one
+        partition more, and so on."""
         if self._next_least >= self._least_end:
             self.least_level += 1
             while (
@@ -181,8 +183,8 @@ class _Balancer:
         return member
 
     def exclude_most(self) -> None:
-        """Excludes the member that ``next_most`` returned last, because it has no partition of the
-        topic that could move."""
+        """Excludes the member that ``next_most`` returned last, because no partition of the topic
+        can be moved from this member."""
         self._most_end -= 1
         named = self._next_most + 1
         members = self._sorted

@@ -52,8 +52,9 @@ class ProcessesByLoad:
 
     def take(self, holders: list[int], number: int) -> list[int]:
         """Adds one task to each of the ``number`` least loaded processes that are not in
-        ``holders``, or to all such processes if there are fewer. Returns one member of each of
-        these processes. Appends the processes to ``holders``."""
+        ``holders``. If fewer processes are not in ``holders``, adds one task to each of these.
+        Returns one member of each process that got a task. Appends the processes that got a task to
+        ``holders``."""
         members = []
         passed = []
         while number and self._loads:

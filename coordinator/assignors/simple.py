@@ -59,8 +59,8 @@ def _deal(
     targets: Mapping[str, Assignment],
     found: dict[str, list[Key]],
 ) -> None:
-    """Assigns each of the partitions ``keys`` to members, by appending it to the lists of these
-    members in ``found``."""
+    """Assigns the partitions ``keys``, each to one or more members. Appends a partition to the list
+    of each of its members in ``found``."""
     if not keys or not members:
         return
     sharing = -(-len(members) // len(keys))
@@ -94,9 +94,10 @@ def _due(total: int, members: int) -> list[int]:
 def _deal_rest(
     holders: Mapping[Key, set[int]], held: list[list[Key]], due: Sequence[int], sharing: int
 ) -> None:
-    """Assigns each partition that has fewer than ``sharing`` members to further members, in turn. A
-    member must have fewer partitions than its number in ``due``, and must not have the partition
-    yet. A partition gets fewer than ``sharing`` members if no such member is left."""
+    """Assigns each partition to further members, in turn, until ``sharing`` members have the
+    partition. A member gets a partition only if it does not have this partition yet, and has fewer
+    partitions than its number in ``due``. If no such member is left, fewer than ``sharing`` members
+    have the partition."""
     unfilled = [number for number, own in enumerate(held) if len(own) < due[number]]
     at = 0
     for key, numbers in holders.items():

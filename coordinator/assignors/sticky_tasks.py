@@ -232,8 +232,9 @@ class _Assignment:
         return left
 
     def _turns(self, order: Iterable[int]) -> list[Iterator[int]]:
-        """Returns an iterator for each process. The iterator yields, for each task that the process
-        gets, the member that gets the task. ``order`` has the process of each of these tasks."""
+        """Returns an iterator for each process. ``order`` names the process of each task that is
+        still to be assigned. The iterator of a process yields one member of the process for each
+        such task: the member that gets the task."""
         added = [0] * len(self._sizes)
         for process in order:
             added[process] += 1
@@ -277,9 +278,9 @@ class _Assignment:
             yield
 
     def _keep_standbys(self, tasks: Iterable[int]) -> list[tuple[int, list[int]]]:
-        """Makes the previous active member and the previous standby members of each task its
-        standbys, if they are not full. Returns the tasks that need more standbys, each with the
-        processes that have the task."""
+        """Makes members standbys of each task: the previous active member and the previous standby
+        members of the task, if they are not full. Returns the tasks that need more standbys, each
+        with the processes that have the task."""
         process, counts, sizes = self._process, self._counts, self._sizes
         quota = self._quota.per_member
         left = []
@@ -305,9 +306,9 @@ class _Assignment:
         return left
 
     def _least_loaded(self, members: Iterable[int], holders: Sequence[int]) -> int:
-        """Returns the first of ``members`` whose process is not in ``holders``; -1 if all processes
-        are in ``holders``. A later member is preferred if it has fewer tasks and its process has a
-        lower load."""
+        """Returns -1 if the processes of all ``members`` are in ``holders``. Otherwise returns the
+        first member whose process is not in ``holders``, or a later such member if it has fewer
+        tasks and its process has a lower load."""
         found = _NOBODY
         for member in members:
             process = self._process[member]
@@ -345,7 +346,8 @@ def _pieces(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def _gathered(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
-    """Groups pairs: returns for each second number the list of its first numbers."""
+    """Groups the pairs by their second number. Returns the first numbers of the pairs, by second
+    number."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for first, second in pairs:
         found[second].append(first)

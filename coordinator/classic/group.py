@@ -108,9 +108,10 @@ class Group:
         """Whether the current step of the initial delay added a member. If so, another step
         follows."""
         self.holding = False
-        """Whether group.join.coalescing.ms keeps the phase open after all members have joined."""
+        """True if group.join.coalescing.ms extends the join phase after all members have joined."""
         self.join_deadline_ms = 0
-        """Monotonic deadline of the join phase in ms, if ``holding`` has kept the phase open."""
+        """The latest end of the join phase, as a monotonic time in ms. The phase continues until
+        then if members are missing after the wait of group.join.coalescing.ms."""
         self.last_joined_id = ""
         """The member whose JoinGroup was parked last, in this join phase or the previous one."""
         self.last_join_ms = 0
@@ -118,11 +119,11 @@ class Group:
         """Milliseconds between the last two parked JoinGroups of a join phase; 0 after the first
         one."""
         self.offsets_read_ms = -1
-        """Wall time in ms of the last OffsetFetch, if it counts as activity of the group; otherwise
-        -1."""
+        """Wall time in ms of the last OffsetFetch, if OffsetFetch requests count as activity of the
+        group; otherwise -1."""
         self.expiry_warned_ms = 0
-        """The shortest of the warning times within which offsets of the group were due to expire at
-        the last check; 0 if no offset was."""
+        """The shortest warning time in ms within which, at the last check, an offset of the group
+        was about to expire; 0 if no offset was about to expire within any warning time."""
         self.record_offset = -1
         """The log offset of the group's metadata record; -1 if the log has no such record."""
 

@@ -16,7 +16,8 @@ _REBALANCING = (State.PREPARING_REBALANCE, State.AWAITING_SYNC)
 
 
 class Sign(StrEnum):
-    """The sign of life of a member for which its group waits."""
+    """The latest activity of a member for which its group waits, judged by the member's requests
+    and connection."""
 
     HEARTBEATS = "heartbeats"
     """The member has sent a heartbeat or another request recently: `is_heard` is true."""
@@ -129,8 +130,8 @@ def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
 
 
 def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
-    """Returns the sign of life of a member for which the group waits, and its description in
-    words."""
+    """Returns the last sign of life of the member ``member_id``, for which the group waits, and a
+    description of this sign in words."""
     member = group.members.get(member_id)
     if member is None:
         if member_id in group.pending:

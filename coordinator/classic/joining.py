@@ -121,8 +121,8 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
-    """Replies GROUP_MAX_SIZE_REACHED. Removes the member that sent the request, or its pending
-    id."""
+    """Rejects a JoinGroup with GROUP_MAX_SIZE_REACHED. Also removes the sender: the member, or the
+    pending member id of a client that has not joined yet."""
     refuse(step, group, call, GROUP_MAX_SIZE_REACHED)
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
@@ -269,7 +269,8 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
 
 
 def pending_due(step: Step, group: Group, member_id: str) -> None:
-    """Removes a new member id with which no client has joined before its timeout."""
+    """Called at the end of the timeout of a new member id with which no client has joined. Removes
+    the member id."""
     del group.pending[member_id]
     complete_if_joined(step, group)
     forget_if_blank(step, group)
@@ -307,8 +308,8 @@ def session_due(step: Step, group: Group, member: Member) -> None:
 
 
 def connection_closed(step: Step, connection: Hashable) -> None:
-    """Records on each member of ``connection`` that the connection closed. Parked requests stay
-    parked, as in Kafka.
+    """Notes the close of ``connection`` for each member that uses it. Parked requests stay parked,
+    as in Kafka.
 
     A member whose client does not know its member id can't return. Such a member is removed
     immediately, so that rebalances do not wait for it. A static member is removed only while it is

@@ -74,7 +74,7 @@ class Way(StrEnum):
     """The member did not rejoin within its rebalance timeout, which is the client's
     max.poll.interval.ms."""
     REMOVED = "removed"
-    """The member was removed for another cause."""
+    """The member was removed for a cause that no other `Way` describes."""
 
     @classmethod
     def of(cls, event: MemberLeft) -> Way:
@@ -155,7 +155,8 @@ class RestartingMember:
     recent_ms: list[int] = field(default_factory=list)
     """Wall times in ms of the last returns, oldest first."""
     streak: Streak = field(default_factory=Streak)
-    """The last returns that followed each other with pauses of at most STREAK_PAUSE_MS."""
+    """The last returns of the client, if the pause between each return and the next was at most
+    STREAK_PAUSE_MS."""
     is_kept: bool = False
     """True if the entry was read from the journal's file, and the client has not returned since the
     broker's start."""
@@ -164,13 +165,13 @@ class RestartingMember:
     first: str = ""
     """The member id that the client had before its first return."""
     ways: dict[str, int] = field(default_factory=dict)
-    """The number of returns in ``streak``, by the `Way` in which the client lost its old member id.
-    """
+    """The number of returns in the current streak, by the `Way` in which the client lost its old
+    member id."""
 
     @classmethod
     def read(cls, fields: Fields) -> RestartingMember:
-        """Reads the entry from its line in the journal's file. Older files lack the streak, the
-        ways, the instance id and the first member id."""
+        """Reads the entry from its line in the journal's file. Lines of older Muster versions lack
+        the fields `streak`, `ways`, `instance` and `first`."""
         entry = cls(**{name: fields[name] for name in _RETURNING})
         entry.streak = Streak(*fields.get("streak", ()))
         entry.ways = dict(fields.get("ways", {}))
@@ -212,8 +213,8 @@ class Client(NamedTuple):
 
 @slotted
 class _Seen:
-    """Joins and removals of one client's member ids that are not part of a return yet, oldest
-    first."""
+    """The joins and removals of member ids of one client, oldest first, without the joins and
+    removals that belong to a detected return of the client."""
 
     key: _Key
     gone: list[_Gone] = field(default_factory=list)
@@ -227,27 +228,28 @@ class _Seen:
 
 class MemberRestarts:
     """The clients of one group that have returned under a new member id, and the clients that may
-    still do so."""
+    still return."""
 
     __slots__ = ("_seen", "clients")
 
     def __init__(self, ring: Callable[[int], Ring[Any]] = Ring) -> None:
         self.clients: Ring[RestartingMember] = ring(CLIENTS_KEPT)
-        """Clients that returned, by current member id."""
+        """Clients that returned under a new member id, by their current member id."""
         self._seen: Ring[_Seen] = ring(_SEEN_KEPT)
-        """Joins and removals of member ids that may become part of a return, by `Client.key`."""
+        """By `Client.key`: recent joins and removals of the client's member ids. A removal and a
+        later join together may show that the client has returned under a new member id."""
 
     def restore(self, client: RestartingMember) -> None:
-        """Loads a client from the journal's file. The client replaces entries of earlier returns of
-        the same client."""
+        """Loads a client from the journal's file. Removes the entries of the same client that
+        describe its earlier restarts."""
         earlier = [each for each in self.clients if each.first and each.first == client.first]
         for member_id in {client.before, client.member_id, *(each.member_id for each in earlier)}:
             self.clients.take(member_id)
         self.clients.put(client.member_id, client)
 
     def joined(self, client: Client, member_id: str, now: Now) -> SameClient | None:
-        """Records that a member joined. If the client has returned, returns its old member id with
-        a description."""
+        """Notes that a member joined. If the client has returned, returns its old member id with a
+        description."""
         key = client.key
         seen = self._seen.get(key) or _Seen(key)
         same = None

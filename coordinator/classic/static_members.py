@@ -134,8 +134,8 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
     """Rewrites the group's record without a rebalance. The member gets its assignment by SyncGroup.
 
-    The reply must keep a member that is the leader from computing an assignment. From v9 on, the
-    reply contains the leader's id and the field skip_assignment (KIP-814). Below v9 the reply
+    If the member is the leader, the reply must prevent it from computing an assignment. From v9 on,
+    the reply contains the leader's id and the field skip_assignment (KIP-814). Below v9 the reply
     contains the leader's old member id, so that the member does not know that it is the leader.
     """
     old_leader = group.leader_id or ""

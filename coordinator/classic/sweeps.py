@@ -22,7 +22,8 @@ from protocol.errors import NONE
 from protocol.records.batch import HEADER_BYTES
 
 AT_ONCE = 100
-"""The number of units of work that are done in the step that begins the work."""
+"""The number of units of a sweep's work that the step which begins the sweep does at once. `expire`
+does the other units."""
 OFFSETS_PER_PIECE = 100
 _LOOKS_PER_ITEM = 50
 _TOMBSTONES_PER_ITEM = 4
@@ -34,8 +35,8 @@ _TOMBSTONE_FIXED_BYTES = 40
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
-    """Does the first pieces of the work. Returns whether the work is finished; otherwise `expire`
-    does the remaining pieces."""
+    """Does the first part of a sweep's work. Returns whether the whole work is finished. If not,
+    queues the sweep, so that `expire` does the other parts."""
     if work(step, sweep, AT_ONCE) > 0:
         return True
     step.state.sweeps.append(sweep)
@@ -43,8 +44,8 @@ def begin(step: Step, sweep: Sweep) -> bool:
 
 
 def work(step: Step, sweep: Sweep, budget: int) -> int:
-    """Does pieces until they have cost ``budget`` units of work. Returns the unused budget if the
-    work is finished, else 0."""
+    """Does pieces of a sweep until they have cost ``budget`` units of work. Returns the unused
+    budget if the sweep is finished, else 0."""
     while budget > 0:
         cost = sweep.piece(step)
         if not cost:
@@ -68,8 +69,8 @@ def write_tombstones(step: Step, group_id: str, keys: Sequence[tuple[str, int]])
 
 
 def cost_of(looked_at: int, tombstones: int) -> int:
-    """Returns the cost of a piece of work, in units of `expire`. The piece has checked
-    ``looked_at`` offsets and written ``tombstones`` tombstones."""
+    """Returns the cost of work that checked ``looked_at`` offsets and wrote ``tombstones``
+    tombstones, in units of the budget of `expire`."""
     return 1 + looked_at // _LOOKS_PER_ITEM + tombstones // _TOMBSTONES_PER_ITEM
 
 

@@ -36,7 +36,7 @@ from protocol.errors import GROUP_MAX_SIZE_REACHED
 
 
 class Admitted(NamedTuple):
-    """A request of a member that has passed all checks."""
+    """A member's request after it has passed all checks."""
 
     group: ConsumerGroup
     member_id: str
@@ -172,8 +172,8 @@ def _compute_target(step: Step, changes: Changes) -> None:
 
 
 def _emit(step: Step, changes: Changes) -> bool:
-    """Emits the records of the step, which must be in one batch. Returns whether they fit in a
-    batch."""
+    """Emits the records of the step, to be written in one batch. Returns False, and emits nothing,
+    if the records do not fit into one batch."""
     state, group = step.state, changes.group
     runs: list[Run] = []
     classic = state.groups.get(group.group_id)

@@ -270,8 +270,8 @@ class MembersLeave(Sweep):
         return LeaveReply(error_code)
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece. A step does only one piece, because the members are removed only
-        when the records of the piece are replayed."""
+        """Implements Sweep.piece. Each step executes only one piece: members are removed only when
+        the records of the piece are replayed, which happens after the step."""
         group = step.state.consumer_groups.get(self._call.group_id)
         members = self._call.members[self._next : self._next + self._size]
         self._next += self._size

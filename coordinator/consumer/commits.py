@@ -106,8 +106,8 @@ def _check_epoch(
     """Returns the error of a commit whose epoch differs from the member's epoch; None if the commit
     is accepted.
 
-    A commit with an older epoch is accepted if the member had received all partitions of the commit
-    at or before that epoch.
+    A commit with an older epoch E is accepted if the member received all partitions of the commit
+    in epoch E or earlier.
     """
     epoch, current, stale = call.generation_id, member.current, _stale(member, call)
     if epoch == current.epoch:

@@ -90,8 +90,8 @@ def downgrade_by_join(
     of the records forbid the downgrade.
 
     The group rebalances unless all members already own exactly the partitions of their targets, and
-    these targets are unchanged. Kafka does not rebalance if only other members do not own their
-    targets yet; two members then own the same partition.
+    these targets are unchanged. Kafka checks only the targets of the member that joined: if another
+    member has not yet given up a partition, two members then own it.
     """
     gone = {joined.member_id}
     if joined.metadata.classic is not None:
@@ -175,7 +175,7 @@ def _held(current: CurrentAssignment) -> dict[bytes, list[int]]:
 
     The record of the classic group gets these partitions as the member's assignment. Kafka writes
     the member's target instead. If the group is then upgraded again before the member has rejoined,
-    Kafka assigns partitions that this member still owns to another member.
+    Kafka assigns another member partitions that the first member still owns.
     """
     held: dict[bytes, list[int]] = {}
     for side in (current.assigned, current.revoking):

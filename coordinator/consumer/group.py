@@ -70,11 +70,11 @@ class ConsumerMember:
         """The cached result of `ConsumerMemberView.assignment`: the assignment, and its encoded
         form."""
         self.idle_reply: ConsumerHeartbeatReply | None = None
-        """The last reply to a heartbeat that changed nothing. The next such reply is the same
-        object if it is equal."""
+        """The last reply to a heartbeat that changed nothing. If the reply to a later heartbeat
+        without changes is equal, this object is returned again."""
         self.session = GroupTimer(group_id, member_id)
-        """The timer of the member's session, which every accepted heartbeat extends. When it is
-        due, the member is removed."""
+        """The timer of the member's session, which every accepted heartbeat extends. The member is
+        removed when the timer is due."""
         self.rebalance = GroupTimer(group_id, member_id)
         """The timer of the rebalance timeout. It runs while the member is UNREVOKED. When it is
         due, the member is removed."""
@@ -126,8 +126,8 @@ class ConsumerGroup:
         """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
         no members, it has been empty since this time."""
         self.expiry_warned_ms = 0
-        """The shortest of the warning times within which offsets of the group were due to expire at
-        the last check; 0 if no offset was."""
+        """The shortest warning time in ms within which, at the last check, an offset of the group
+        was about to expire; 0 if no offset was about to expire within any warning time."""
         self.target_epoch = TargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
@@ -155,8 +155,8 @@ class ConsumerGroup:
         resolved since the load."""
         self.classic_members = 0
         self._behind: set[str] | None = None
-        """The cached result of `behind`; None if the target's epoch has changed since it was
-        computed."""
+        """The cached result of `behind`; None if the target's epoch has changed since the last
+        computation of the result."""
         self.name_counts: dict[str, int] = {}
         self.regex_counts: dict[str, int] = {}
 

@@ -41,7 +41,8 @@ def idle_heartbeat(
     state: ShardState, call: ConsumerHeartbeat, now: Now
 ) -> ConsumerHeartbeatReply | None:
     """Returns the reply to a heartbeat of a stable member that reports no change; None for any
-    other heartbeat. Such a heartbeat, the most frequent kind, only extends the session."""
+    other heartbeat. A heartbeat without a change only extends the session; most heartbeats are of
+    this kind."""
     if not call.reports_no_change:
         return None
     group = state.consumer_groups.get(call.group_id)

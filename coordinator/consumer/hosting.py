@@ -1,4 +1,5 @@
-"""The consumer groups of a shard: replay of their records, their timers, and changed topics."""
+"""Hosts the consumer groups of a shard: replays their records, handles their timers, and handles
+changes of topics."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from offsets.consumer_records import ConsumerGroupRun
 
 
 def rebalance(step: Step, group: ConsumerGroup, why: str) -> None:
-    """Raises the epoch, so that the next heartbeat of the group computes the target again."""
+    """Raises the group epoch, so that the next heartbeat of the group computes a new target
+    assignment."""
     changes = Changes(group)
     changes.bump(changes.metadata_hash(step.state.topics))
     group.changed_ms = step.now.mono_ms

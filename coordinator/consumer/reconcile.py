@@ -24,8 +24,7 @@ Holders = Mapping[tuple[bytes, int], str]
 
 
 class Towards(NamedTuple):
-    """The goal of one member's reconciliation: its target assignment. The tuple also has the
-    partitions that other members hold."""
+    """The target assignment of a member that is being reconciled, and the holders of partitions."""
 
     member_id: str
 

@@ -22,8 +22,8 @@ def epoch_bumped(
     *,
     subscription_changed: bool,
 ) -> None:
-    """Emits the event that a member's request raised the epoch, either because its subscription
-    changed or because a topic changed."""
+    """Emits the event that a member's request raised the epoch. The cause is that the member
+    joined, that its subscription changed, or that a topic changed."""
     group = changes.group
     name = who(member_id, metadata)
     if member_id not in group.members:

@@ -110,9 +110,9 @@ class Archived:
         return _ARCHIVED_BYTES + long_bytes(self.member_id, self.client_id)
 
     def followed_by(self, later: Archived) -> Archived | None:
-        """Merges the entry with a later entry of the records that follow, and returns the merged
-        entry. Returns None if the entries differ in another field than their offsets and times, or
-        if TOGETHER_MS has passed."""
+        """Returns the entry extended by ``later``, an entry about the records directly after this
+        entry's records. Returns None if the records are not adjacent, if the entries have different
+        reasons, or if more than TOGETHER_MS is between their times."""
         if later.first_offset != self.last_offset + 1 or later.at_ms - self.at_ms > TOGETHER_MS:
             return None
         if any(getattr(self, name) != getattr(later, name) for name in _REASON):

@@ -64,7 +64,8 @@ def delete(step: Step, group: ShareGroup, ticket: Ticket) -> None:
 
 def state_deleted(step: Step, group_id: str, topics: Collection[bytes], error_code: int) -> None:
     """Handles the end of a deletion of delivery states. Removes the topics of these states from the
-    group. If the group is being deleted and has no other such topics, ends its deletion.
+    group. If the group is being deleted, and none of its topics has a delivery state any more, ends
+    the deletion of the group.
 
     With an error code, the topics stay "deleting", and a later DeleteGroups deletes them again.
     """

@@ -13,7 +13,7 @@ Partitions = Mapping[bytes, tuple[int, ...]]
 
 @slotted
 class ShareStateWanted:
-    """The delivery state of partitions must be initialized. The broker does so at the share
+    """The delivery state of partitions must be initialized. The broker initializes it at the share
     coordinator and then calls `GroupShard.share_state_initialized`."""
 
     group_id: str
@@ -23,8 +23,8 @@ class ShareStateWanted:
 
 @slotted
 class ShareStateDeletion:
-    """The delivery state of partitions must be deleted. The broker does so at the share coordinator
-    and then calls `GroupShard.share_state_deleted`."""
+    """The delivery state of partitions must be deleted. The broker deletes it at the share
+    coordinator and then calls `GroupShard.share_state_deleted`."""
 
     group_id: str
     topics: Partitions

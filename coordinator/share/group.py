@@ -66,8 +66,8 @@ class ShareMember:
         """The member's metadata. Only `ShareGroup.fold` changes ``metadata`` and ``current``."""
         self.current = NO_ASSIGNMENT
         self.idle_reply: ShareHeartbeatReply | None = None
-        """The last reply to a heartbeat that changed nothing. The next such reply is the same
-        object if it is equal."""
+        """The last reply to a heartbeat that changed nothing. If the next such reply is equal, the
+        same object is sent again."""
         self.session = GroupTimer(group_id, member_id)
         """The timer of the member's session, which every accepted heartbeat extends. When it is
         due, the member is removed."""
@@ -176,8 +176,8 @@ class ShareGroup:
 
     def records(self) -> Iterator[ShareRecord]:
         """Yields, for snapshots, the records that a fully compacted log would have of this group.
-        The group may change during the iteration; a later record in the log then corrects a yielded
-        record."""
+        If the group changes during the iteration, a yielded record may be outdated; a later record
+        in the log then replaces it."""
         members = list(self.members.items())
         for member_id, member in members:
             yield ShareMemberRecord(member_id, member.metadata)

@@ -249,8 +249,8 @@ def _change_epoch(step: Step, changes: ShareChanges, member_id: str, member: Mem
 
 
 def _compute_target(step: Step, changes: ShareChanges) -> None:
-    """Computes a target assignment if the group's epoch is above the target's and the minimum
-    interval between two targets has passed."""
+    """Computes a target assignment if the group's epoch is above the epoch of the target and the
+    minimum interval between two targets has passed."""
     if changes.target_epoch.epoch >= changes.epoch.epoch:
         return
     group_id, now_ms = changes.group.group_id, step.now.wall_ms
@@ -289,7 +289,7 @@ def _reconcile(
 
 
 def _emit(step: Step, changes: ShareChanges) -> bool:
-    """Emits the records of the step, which must be in one batch. Returns whether they fit in a
+    """Emits the records of the step. Returns False, and emits nothing, if they do not fit in one
     batch."""
     state, group = step.state, changes.group
     if changes.records:

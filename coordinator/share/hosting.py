@@ -1,4 +1,5 @@
-"""The share groups of a shard: replay of their records, their timers, and changed topics."""
+"""Hosts the share groups of a shard: replays their records, handles their timers, and handles
+changes of topics."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def replay(state: ShardState, run: ShareGroupRun) -> None:
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due. It has no effect if the timer's member no longer exists."""
+    """Handles a timer that is due. Does nothing if the timer's member no longer exists."""
     group = step.state.share_groups.get(timer.group_id)
     member = None if group is None else group.members.get(timer.member_id)
     if group is not None and member is not None and timer is member.session:

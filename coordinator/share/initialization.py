@@ -27,9 +27,9 @@ Named = Mapping[bytes, tuple[str, tuple[int, ...]]]
 
 
 def ask(step: Step, changes: ShareChanges) -> ShareStateWanted | None:
-    """Writes the partitions of subscribed topics that have no delivery state as "initializing", and
-    returns the event for them. Returns None if all partitions are initialized or are being
-    initialized."""
+    """Writes the partitions of subscribed topics that have no delivery state as "initializing".
+    Returns the event that requests their initialization; None if all partitions are initialized or
+    are being initialized."""
     group = changes.group
     wanted = _without_state(step, group, changes.names())
     if not wanted:
@@ -102,8 +102,8 @@ def initialized(step: Step, group: ShareGroup, topics: Partitions) -> None:
 
 
 def failed(step: Step, group: ShareGroup, topics: Partitions) -> None:
-    """Removes partitions whose initialization failed from "initializing", so that the next
-    heartbeat requests it again."""
+    """Removes partitions whose initialization failed from "initializing". The next heartbeat then
+    requests their initialization again."""
     stored = group.stored
     initializing = _without(stored.initializing, topics)
     if initializing != stored.initializing:
@@ -111,8 +111,8 @@ def failed(step: Step, group: ShareGroup, topics: Partitions) -> None:
 
 
 def topics_deleted(step: Step, group: ShareGroup) -> None:
-    """Removes topics that no longer exist from the group, and emits `ShareStateDeletion` for the
-    delivery states of their partitions."""
+    """Removes deleted topics from the group. Emits `ShareStateDeletion`, so that the delivery
+    states of their partitions are deleted."""
     gone = set(group.stale_topics(step.state.topics))
     if not gone:
         return

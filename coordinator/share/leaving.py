@@ -44,8 +44,8 @@ def fence(
     detail: str,
     silent_ms: int = -1,
 ) -> None:
-    """Removes a member and raises the epoch. The next heartbeat of the group computes a target
-    without this member."""
+    """Removes a member and raises the group's epoch. The next heartbeat of any member computes a
+    target assignment without the removed member."""
     is_leaving = cause is EpochCause.MEMBER_LEFT
     left = Cause.MEMBER_LEFT if is_leaving else Cause.SESSION_EXPIRED
     metadata, member_id, group_id = member.metadata, member.member_id, group.group_id

@@ -32,7 +32,7 @@ def describe(state: ShardState, call: ShareOffsetsDescribe, now: Now) -> Outcome
 
 def alter(step: Step, call: ShareOffsetsAlter) -> None:
     """Marks partitions as initializing. Creates the group if necessary. The reply has the state
-    epoch with which the broker must initialize their states."""
+    epoch with which the broker must initialize the states of these partitions."""
     group = _empty_group(step, call.ticket, call.group_id, may_create=True)
     if group is None:
         return

@@ -15,8 +15,8 @@ from offsets.share_records import ShareCurrentAssignment
 def reconciled(
     step: Step, changes: ShareChanges, member_id: str, after: ShareCurrentAssignment
 ) -> None:
-    """Emits the event that all members have their targets, if the member's step from one assignment
-    to the next has given the last missing target to its member."""
+    """Emits the event that all members have their targets, if no other member lacks its target and
+    ``after``, the member's new assignment, is its target."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch or after.epoch != epoch:
         return

@@ -132,8 +132,8 @@ def advance(
 
 
 def _checked(step: Step, group: StreamsGroup, configured: ConfiguredTopology) -> None:
-    """Emits an event if the topology has got a problem, has got another problem, or has lost its
-    problem. Stores the time since which the topology has had a problem."""
+    """Emits an event if the topology's problem is new, has changed or has ended. Stores the time
+    since which the topology has had a problem."""
     before = () if group.configured is None else group.configured.status
     if configured.status != before:
         code, detail = configured.status[0] if configured.status else (0, "")
@@ -277,7 +277,7 @@ def _target(
     """Computes a target assignment if it is due, or begins its computation. Adds a status if the
     computation must wait or takes several steps.
 
-    Returns an empty assignment during the initial rebalance delay, which the member gets in place
+    During the initial rebalance delay, returns an empty assignment, which the member gets instead
     of its target. Returns an error if the target of a large group may not fit in a batch. Otherwise
     returns None.
     """
@@ -326,8 +326,8 @@ def end_initial_delay(step: Step, group: StreamsGroup) -> None:
 
 
 def _emit(step: Step, changes: StreamsChanges) -> bool:
-    """Emits the records of the step, which must be in one batch. Returns whether they fit in a
-    batch."""
+    """Adds the records of ``changes`` to ``step`` if they fit in one batch, because these records
+    must not be split. Returns whether they fit."""
     state, group = step.state, changes.group
     runs: list[Run] = []
     classic = state.groups.get(group.group_id)

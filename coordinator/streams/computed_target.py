@@ -90,7 +90,7 @@ def bytes_at_most(
     configured: ConfiguredTopology,
     num_standby_replicas: int,
 ) -> int:
-    """Returns an upper bound of the bytes of the records of a target, without computing it."""
+    """Returns an upper bound of the bytes of a target's records. Needs no computed target."""
     size = most_tasks(configured, num_standby_replicas) * _TASK_BYTES
     size += (len(members) + 1) * (_RECORD_BYTES + len(group_id.encode()))
     size += sum(len(member_id.encode()) for member_id in members)

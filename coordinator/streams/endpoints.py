@@ -1,5 +1,5 @@
-"""The topic partitions that a member's tasks read, by which clients find the member that serves a
-key (interactive queries).
+"""The topic partitions that each member's tasks read. From these partitions, clients find the
+member that serves a key (interactive queries).
 
 Members with a user endpoint report it to the group. Each member gets the partitions at each
 endpoint. Source: Kafka 4.4 ``EndpointToPartitionsManager``. Kafka 4.3.1 also returns partitions

@@ -65,7 +65,7 @@ class WaitingTask(NamedTuple):
     role: str
     """The role in which the member will get the task: "active", "standby" or "warmup"."""
     holder: str
-    """The id of a member that must give up the task before this member can get it."""
+    """The id of the member that must give up the task before the waiting member can get it."""
 
 
 class MemberTasks(NamedTuple):

@@ -64,8 +64,8 @@ class StreamsMember:
         """The member's metadata. Only `StreamsGroup.fold` changes ``metadata`` and ``current``."""
         self.current = NO_ASSIGNMENT
         self.idle_reply: StreamsHeartbeatReply | None = None
-        """The last reply to a heartbeat that changed nothing. The next such reply is the same
-        object if it is equal."""
+        """The last reply to a heartbeat that changed nothing. If the reply to a later heartbeat
+        without changes is equal, this object is returned again."""
         self.session = GroupTimer(group_id, member_id)
         """The timer of the member's session, which every accepted heartbeat extends. When it is
         due, the member is removed."""
@@ -109,8 +109,8 @@ class StreamsGroup:
         """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
         no members, it has been empty since this time."""
         self.expiry_warned_ms = 0
-        """The shortest of the warning times within which offsets of the group were due to expire at
-        the last check; 0 if no offset was."""
+        """The shortest warning time before expiry within which an offset of the group expired at
+        the last check. 0 if no offset expired within any warning time."""
         self.target_epoch = StreamsTargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, StreamsMember] = {}
         self.targets: dict[str, TaskRoles] = {}
@@ -140,7 +140,8 @@ class StreamsGroup:
         self.endpoint_epoch = 0
         """The endpoint epoch, which rises when the tasks of a member with an endpoint change."""
         self._holders: dict[Role, dict[Task, set[str]]] = {role: {} for role in Role}
-        """The ids of the members that have each task, assigned or revoking, by role and task."""
+        """By role and task: the ids of the members to which the task is assigned, or which have not
+        yet given it up."""
         self._sources: dict[str, Subtopology] = {}
         """The subtopology that reads each source or repartition topic, by topic name."""
         self._changelogs: set[str] = set()

@@ -132,8 +132,8 @@ class StreamsGroupView(ModernGroupView[StreamsGroup]):
 
     @property
     def not_ready_since(self) -> Now | None:
-        """Returns the time since which the topics of the topology have had a problem; None if they
-        have none. A group whose members have left keeps this time."""
+        """Returns the time since which the topics of the topology have had a problem; None if the
+        topics have no problem. A group whose members have left keeps this time."""
         return self._group.not_ready_since
 
     @property

@@ -1,4 +1,5 @@
-"""The streams groups of a shard: replay of their records, their timers, and changed topics.
+"""Hosts the streams groups of a shard: replays their records, handles their timers, and handles
+changes of topics.
 
 The code of streams groups is imported only when the first call or record of a streams group needs
 it.
@@ -51,8 +52,7 @@ def describe(state: ShardState, call: StreamsGroupDescribe, now: Now) -> Outcome
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due. It has no effect if the timer's member or group no longer
-    exists."""
+    """Handles a timer that is due. Does nothing if the timer's member or group no longer exists."""
     group = step.state.streams_groups.get(timer.group_id)
     if group is None:
         return

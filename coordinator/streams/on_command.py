@@ -13,7 +13,8 @@ from offsets.streams_records import StreamsGroupRun
 
 
 def rebalance(step: Step, group: StreamsGroup, why: str) -> None:
-    """Raises the epoch, so that the next heartbeat of the group computes the target again."""
+    """Raises the group epoch, so that the next heartbeat of the group computes a new target
+    assignment."""
     changes = StreamsChanges(group)
     changes.bump()
     group.changed_ms = step.now.mono_ms

@@ -104,7 +104,8 @@ class PartitionCounts:
         """The indices of the subtopologies that wait for their first known input, by repartition
         topic."""
         visits: list[tuple[int, int]] = []
-        """A heap of the visits to do: the number of the sweep, and the index of the subtopology."""
+        """A heap of the subtopologies that must still be visited: the number of the sweep over all
+        subtopologies, and the index of the subtopology."""
         for index, each in enumerate(subtopologies):
             sources = each.repartition_source_topics
             if each.source_topics or any(topic.name in decided for topic in sources):

@@ -25,8 +25,8 @@ class Towards(NamedTuple):
     target: TaskRoles
     process_id: str
     processes: Callable[[Role, Task], Collection[str]]
-    """Returns the ids of the processes that currently have a task in a role, assigned or revoking.
-    """
+    """A function that returns the ids of the processes that currently have a task in a role,
+    assigned or revoking."""
 
 
 class _Difference(NamedTuple):
@@ -64,8 +64,8 @@ def reconcile(
 
 
 def must_rejoin(current: StreamsCurrentAssignment, owned: TaskRoles | None) -> bool:
-    """Returns whether the member must rejoin: its stored state is unknown, and it has not confirmed
-    that it owns no task."""
+    """Returns True if the member must rejoin, because its stored state is unknown and its heartbeat
+    has not confirmed that it owns no task."""
     known = current.state in (MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED)
     return not known and owned != TaskRoles()
 
@@ -76,8 +76,8 @@ def _next(
     towards: Towards,
     owned: TaskRoles | None,
 ) -> StreamsCurrentAssignment:
-    """Returns the assignment of a member after its next step. The member has confirmed all earlier
-    revocations. ``unrevoked_epoch`` is the epoch that it gets if it must give up tasks in this
+    """Returns the assignment of a member after its next step. The member must have confirmed all
+    earlier revocations. ``unrevoked_epoch`` is the member's epoch if it must give up tasks in this
     step."""
     own, processes, target = towards.process_id, towards.processes, towards.target
 

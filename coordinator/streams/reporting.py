@@ -1,5 +1,5 @@
-"""The event that ends a rebalance of a streams group. In the event the partitions that a member's
-active tasks read are encoded as in the classic consumer protocol."""
+"""The event that ends a rebalance of a streams group. The event contains the partitions that each
+member's active tasks read, encoded as in the classic consumer protocol."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def encoded(group: StreamsGroup, tasks: Mapping[str, Collection[int]], image: To
 def reconciled(
     step: Step, changes: StreamsChanges, member_id: str, after: StreamsCurrentAssignment
 ) -> None:
-    """Emits the event that all members have their targets, if the member's step from one assignment
-    to the next has given the last missing target to its member."""
+    """Emits the event that all members have reached their targets, if this is true once
+    ``member_id`` has the assignment ``after``."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch:
         return

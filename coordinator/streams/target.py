@@ -29,14 +29,16 @@ from protocol.steps import at_once
 
 ASSIGNOR: Final = "sticky"
 AT_ONCE: Final = 2_000
-"""The number of members and tasks, active and standby, from which on a sweep computes the target.
-"""
+"""The minimum size of a group whose target is computed by a sweep. The size is the number of
+members and tasks, active and standby."""
 PIECE_COST: Final = 50
-"""The cost of a piece in units of `GroupShard.expire`. A piece takes 0.5 ms on average; a few take
-1 ms in a group with 10,000 tasks, and 6 ms with 50,000 tasks."""
+"""The cost of one piece of the computation of a target, in units of `GroupShard.expire`. A piece
+takes 0.5 ms on average; a few pieces take 1 ms in a group with 10,000 tasks, and 6 ms with 50,000
+tasks."""
 _BEGINNINGS: Final = 3
-"""The number of times that a sweep begins the computation. The last computation goes on when the
-epoch changes, so that a group whose epoch often changes gets a target."""
+"""The maximum number of times that a sweep begins to compute the target of a group. A change of the
+group's epoch makes the sweep begin again, but does not interrupt the last computation. So a group
+whose epoch often changes gets a target too."""
 
 
 def is_large(step: Step, changes: StreamsChanges, configured: ConfiguredTopology) -> bool:
@@ -63,8 +65,8 @@ def compute_target(step: Step, changes: StreamsChanges, configured: ConfiguredTo
 
 
 def compute_in_sweep(step: Step, group: StreamsGroup) -> None:
-    """Begins a sweep that computes the target, if no sweep does. The sweep is done before older
-    work of the shard, which may take seconds."""
+    """Begins a sweep that computes the group's target, unless such a sweep exists. The sweep is put
+    before the other sweeps of the shard, because these may take seconds."""
     sweeps = step.state.sweeps
     if not any(isinstance(each, TargetSweep) and each.group is group for each in sweeps):
         sweeps.appendleft(TargetSweep(group))
@@ -73,10 +75,10 @@ def compute_in_sweep(step: Step, group: StreamsGroup) -> None:
 class TargetSweep(Sweep):
     """The computation of a large target assignment.
 
-    If the group's epoch changes, the computation begins again. If its last computation ends with a
-    target of an older epoch, the target has no members that were removed since. The sweep ends
-    without a result if the group has no members, which is so if it was removed, or if another step
-    has computed its target.
+    If the group's epoch changes, the computation begins again, at most `_BEGINNINGS` times. After
+    that, the computed target may belong to an older epoch; it contains no members that were removed
+    during the computation. The sweep ends without a result if all members have left, or if another
+    step has already computed the target.
     """
 
     def __init__(self, group: StreamsGroup) -> None:
@@ -88,8 +90,8 @@ class TargetSweep(Sweep):
         """The members of the group when the computation began."""
         self._steps: Generator[None, None, ComputedTarget] | None = None
         self._computed: ComputedTarget | None = None
-        """The result. Its records are written in a step of their own, because their append takes
-        some ms too."""
+        """The computed target; None while the computation runs. A separate step writes the target's
+        records, because an append of these records also takes some ms."""
 
     def piece(self, step: Step) -> int:
         group = self.group

@@ -60,7 +60,7 @@ class ConfiguredTopology(NamedTuple):
 
 def invalid(topology: Topology) -> str | None:
     """Returns the message of STREAMS_INVALID_TOPOLOGY, or None for a valid topology. Names are
-    checked before a topology is authorized; the structure is checked after it."""
+    checked before a topology is authorized; the structure is checked after the authorization."""
     return invalid_names(topology) or invalid_structure(topology)
 
 

@@ -51,7 +51,8 @@ class Moves:
         """
 
     def read_before(self, member_id: str, roles: TaskRoles) -> None:
-        """Reads the previous target of a member. All previous targets must be read first."""
+        """Reads the previous target of a member. The caller must call this method for all members
+        before the first call of `read_after`."""
         for name, partitions in roles.active.items():
             for partition in partitions:
                 self._owners[name, partition] = member_id
