@@ -21,8 +21,9 @@ _WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # the same sources make the same archive
 def make_archive(folder: Path | None = None) -> Path:
     """Write `muster-DIGEST.zip` into ``folder``, by default a temporary folder. Return its path.
 
-    The archive has only `.py` files, because code that was compiled for this machine may not run on
-    an executor. If this process already runs from such an archive, return that archive.
+    The archive has only `.py` files, because an executor can be unable to run code that was
+    compiled for this machine. If this process already runs from such an archive, return that
+    archive.
     """
     if _ROOT.is_file():
         return _ROOT

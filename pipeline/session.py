@@ -99,7 +99,7 @@ def _check_server(master: str) -> None:
 
 
 def _settings(master: str | None, brief: bool) -> dict[str, str]:
-    """Returns the settings of a session whose Java this process starts."""
+    """Returns the settings of a Spark session whose JVM this process starts."""
     made = {
         # executors look for modules in the archive before the folder that they are started in
         "spark.executorEnv.PYTHONSAFEPATH": "1",

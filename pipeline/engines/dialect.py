@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 class Dialect(Protocol):
-    """An engine's SQL for expressions that have no form common to both engines."""
+    """The SQL of one engine, for expressions that Spark and DuckDB write differently."""
 
     def struct(self, **fields: str) -> str:
         """Return SQL for a struct of named expressions: ``d.struct(kind="kind",
@@ -33,8 +33,8 @@ class Dialect(Protocol):
         the element by ``name``."""
 
     def collect(self, value: str, condition: str | None = None) -> str:
-        """Return the SQL aggregate for the sorted array of the values that are not null. Without
-        such values it is an empty array."""
+        """Return the SQL aggregate for the sorted array of the values that are not null. The array
+        is empty if all values are null."""
 
     def distinct(self, array: str) -> str:
         """Return SQL for the sorted array of an array's distinct elements."""
@@ -212,8 +212,8 @@ class SparkDialect(Ansi):
 
 
 def _tasks(d: Dialect, array: str) -> str:
-    """Return SQL that converts an array of structs of a subtopology and partitions into structs as
-    `Dialect.topics` returns them."""
+    """Return SQL that converts an array of structs, each with a subtopology and its partitions,
+    into the structs that `Dialect.topics` returns."""
     as_topic = d.struct(
         topic="t.subtopology_id", topic_id="CAST(NULL AS STRING)", partitions="t.partitions"
     )

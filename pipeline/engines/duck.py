@@ -176,8 +176,8 @@ class DuckEngine:
 
 
 class _Stream:
-    """The rows of parts, as DuckDB reads them, and the error if a part can't be read. DuckDB would
-    replace this error by an error without the cause."""
+    """The rows of a relation, as DuckDB reads them, and the error if some of the rows can't be
+    read. DuckDB would replace this error by an error without the cause."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts

@@ -37,7 +37,8 @@ class Rows:
 
 
 def moved_by(part: Part) -> int:
-    """Return the bytes that a read of the part has transferred over the wire; 0 for files."""
+    """Return the number of bytes that a read of the part has transferred over the network; 0 for
+    files."""
     moved: int = getattr(part, "moved_bytes", 0)
     return moved
 
@@ -46,7 +47,7 @@ class Engine(Protocol):
     """The interface of DuckDB and Spark.
 
     All names are lower case. A new definition of a relation replaces the previous one. Up to
-    `at_once` threads may define, open, write and ask at the same time.
+    `at_once` threads may call the methods at the same time.
     """
 
     @property
@@ -79,11 +80,11 @@ class Engine(Protocol):
         kept for the session."""
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """Define a relation of Parquet files, or of folders whose Parquet files are in subfolders
-        by column.
+        """Define a relation. ``files`` are Parquet files, or folders that contain the Parquet files
+        in one subfolder for each value of a column.
 
-        Columns that the files do not have are null. Columns that ``schema`` does not have are left
-        out. Files of an older Muster may have the FORMER_NAMES of columns.
+        The relation has the columns of ``schema``. A column that the files do not have is null.
+        Files of an older Muster may have the FORMER_NAMES of columns.
         """
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:

@@ -29,8 +29,8 @@ time to plan a query than to read the records. This holds even if compressed bat
 times as many records as estimated."""
 FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
-"""The column in which a task returns the bytes that a read over the wire has transferred. Its value
-is in one extra row after the rows of the part."""
+"""The column in which a task returns the number of bytes that it read over the network. This number
+is in one extra row after the task's other rows."""
 
 
 class SparkEngine:
@@ -67,8 +67,8 @@ class SparkEngine:
         self.spark.addTag(what)
 
     def interrupt(self) -> None:
-        """Implements `Engine.interrupt` for all jobs of the session, because `interruptTag` finds
-        only the tags of its own thread."""
+        """Implements `Engine.interrupt` for all jobs of the session, because Spark's `interruptTag`
+        ends only jobs with tags that the calling thread has set."""
         self.spark.interruptAll()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
@@ -167,8 +167,8 @@ class SparkEngine:
 
         On one machine, a short history is stored without its query plan, because Spark would
         otherwise plan the history again for each query that reads it. In other cases the plan is
-        kept: it is needed if a worker is lost with its rows, and Spark knows the size only of rows
-        with a plan.
+        kept: with it, Spark can compute the rows of a lost worker again, and knows the size of the
+        rows.
         """
         if self._is_short and self._is_one_machine:
             return rows.localCheckpoint(eager=now)
@@ -196,8 +196,8 @@ def _uri(path: str) -> str:
 def _read_parts(
     parts: Sequence[bytes], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the parts with these numbers. After each part that was read over the wire,
-    yield the bytes that its read transferred."""
+    """Yield the rows of the parts whose indices are in ``numbers``. After each part that was read
+    over the network, also yield a row with the number of transferred bytes."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             part: Part = pickle.loads(parts[number])

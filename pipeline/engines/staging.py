@@ -18,15 +18,16 @@ ROW_GROUP_BYTES: Final = 32 << 20
 
 
 class Staged(NamedTuple):
-    """The files to which parts were written, and the bytes that the reads transferred over the
-    wire."""
+    """The files that the engine's tasks wrote, and the number of bytes that the tasks read over the
+    network."""
 
     files: list[str]
     moved_bytes: int
 
 
 class Written(NamedTuple):
-    """The number of rows of one part, and the bytes that its read transferred over the wire."""
+    """The result of one part: the number of its rows, and the number of bytes that reading the part
+    transferred over the network."""
 
     rows: int
     moved_bytes: int

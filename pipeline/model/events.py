@@ -19,7 +19,8 @@ transaction."""
 COMMIT_TOMBSTONE: Final = "commit_tombstone"
 """The kind of a record that deletes an offset, on request or after its expiry."""
 GROUP: Final = "group"
-"""The kind of a classic group's metadata record. The record has a generation, or an empty group."""
+"""The kind of a classic group's metadata record. The record contains a generation, or the state of
+a group without members."""
 GROUP_TOMBSTONE: Final = "group_tombstone"
 """The kind of a record that ends a classic group. The group was deleted, had no offsets or members
 left, or was converted to another type of group."""

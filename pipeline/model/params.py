@@ -23,8 +23,9 @@ class Params:
     start, but earlier records still determine later states."""
     offsets_retention_ms: int = round(OFFSETS_RETENTION.total_seconds() * 1000)
     read_ms: int | None = None
-    """The time in ms by which all records that were read had been written; None if it is the as-of
-    time. It is later than the as-of time if the user requested a past as-of time."""
+    """The time of the read, in ms: every record that was read had been written by this time. None
+    if the time of the read is the as-of time. The read is later if the user requested a past as-of
+    time."""
 
     @property
     def as_of(self) -> str:
@@ -32,7 +33,8 @@ class Params:
 
     @property
     def written_by_ms(self) -> int:
-        """The upper bound in ms for the arrival of every record, independently of its timestamp."""
+        """A time in ms before which every record had arrived at the broker, whatever timestamps the
+        records have."""
         return self.as_of_ms if self.read_ms is None else self.read_ms
 
     @property

@@ -1,8 +1,8 @@
 """The columns of each table; docs/use/pipeline.md describes them.
 
-Times are timestamps in UTC. Durations (`_s`) are doubles in seconds. Advances of offsets are
-numbers of records. Tables that grow with the history have the last column `day`; the files of each
-day are in one folder.
+Times are timestamps in UTC. Durations (`_s`) are doubles in seconds. The distance between two
+offsets is a number of records. In tables that grow with the history, the last column is `day`, and
+each day has a folder with its files.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class Step(NamedTuple):
     """The change of one offset from ``before`` (None: no offset) to ``after`` (None: deleted).
 
     ``reread`` is the number of records that the group reads again, and ``skipped`` the number of
-    records that it never reads. Both are None if unknown: a group without an offset starts
-    according to its `auto.offset.reset`.
+    records that it never reads. Both are None if unknown, for example because a group without an
+    offset starts according to its `auto.offset.reset`.
     """
 
     key: Key
@@ -162,8 +162,8 @@ def standing(steps: Iterable[Step], now: Positions) -> Standing:
 
 
 def same(one: Position | None, other: Position | None) -> bool:
-    """Return True if a consumer makes no difference between two committed offsets: offset and
-    metadata are equal."""
+    """Return True if two committed offsets have the same offset and metadata, so that they are the
+    same for a consumer."""
     if one is None or other is None:
         return one is other
     return one[:2] == other[:2]

@@ -35,8 +35,8 @@ class Known(NamedTuple):
 
     source: Bounds | None
     target: Bounds | None
-    """The bounds of the log in the target, as ``source`` has those in the source. None if the
-    cluster does not have the partition."""
+    """The log start and end offsets of the partition in the target cluster; ``source`` has those in
+    the source cluster. None if the target cluster does not have the partition."""
     record: Located | None
     """The source's record at the committed offset; None if the offset is the log end offset."""
     beside: Located | None

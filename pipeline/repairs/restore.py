@@ -43,8 +43,8 @@ LATER: Final = "later"
 
 
 def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
-    """Return a query of the last change of each key at the as-of time, and whether the log of the
-    key is complete."""
+    """Return a query with one row for each group and partition in `offset_changes`: the last change
+    of the offset before the as-of time, and whether the log of the offset's records is complete."""
     wanted = "true" if groups is None else where_named(d, groups)
     known = d.last('"at"', "PARTITION BY log_partition ORDER BY effect_offset")
     held = d.struct(
@@ -78,7 +78,8 @@ def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
 
 
 class Then(NamedTuple):
-    """The state of a key's committed offset at the requested time, according to the history."""
+    """The state of the committed offset of a group in a partition, at the requested time and
+    according to the history."""
 
     state: str
     position: Position | None
@@ -128,8 +129,8 @@ class Restored(NamedTuple):
     same: int
     """The number of offsets that have not changed since the requested time."""
     left: tuple[str, ...]
-    """One sentence about each offset that is not restored, because the history or the cluster does
-    not have it."""
+    """One sentence for each offset that is not restored, because the history does not contain the
+    offset, or the cluster does not have its partition."""
 
 
 def plan_restore(

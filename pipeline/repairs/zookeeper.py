@@ -38,7 +38,7 @@ class OldOffsets(NamedTuple):
 
     positions: dict[Key, Position]
     unreadable: list[tuple[str, str]]
-    """Paths whose text is not an offset, each with its text."""
+    """The ZooKeeper paths whose data is not an offset, each with its data as text."""
     running: dict[str, int]
     """The number of running old consumers by group. These consumers continue to commit offsets to
     ZooKeeper."""

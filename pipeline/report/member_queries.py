@@ -23,8 +23,8 @@ PARTITIONS: Final = 64
 
 
 def generations(d: Dialect, w: Window) -> str:
-    """Returns the query of the generations that the report lists. For each group these are the
-    latest generations, and those that were current at one of its `MOMENTS`."""
+    """Returns the query of the generations that the report lists for each group: the latest
+    generations, and each older generation that was current at one of the group's `MOMENTS`."""
     held = d.transform(
         d.head("m.assignment", TOPICS),
         "a",
@@ -78,8 +78,8 @@ def generations(d: Dialect, w: Window) -> str:
 
 
 def earlier(w: Window) -> str:
-    """Returns the query that counts the generations before the latest `GENERATIONS` of each group,
-    and returns the time span of these older generations."""
+    """Returns the query of the generations before the latest `GENERATIONS` of each group: their
+    number and their time span."""
     return f"""
     SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
     FROM (

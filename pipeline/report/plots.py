@@ -279,7 +279,8 @@ def _commits(part: Part, axis: Axis) -> Panel:
 
 
 def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | None]) -> str:
-    """Returns a transparent stripe for each column of the axis that has known values."""
+    """Returns transparent stripes with tooltips: one for each column of the time axis for which
+    values are known."""
     known: dict[int, list[str]] = {}
     for row in part.lag:
         said = [f"{whole(row['records'])} unread"] if row["records"] is not None else []

@@ -38,8 +38,8 @@ ROWS: Final = 8
 
 
 def span() -> str:
-    """Returns the query of two time spans: of the history, and of the minutes in the table
-    `lag`."""
+    """Returns the query of two time spans: the span of the history, and the span of the minutes in
+    the table `lag`."""
     return """
     SELECT unix_millis(min(told_at)) AS began_ms, unix_millis(max(told_at)) AS ended_ms,
         unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
@@ -298,8 +298,9 @@ def rewinds(w: Window) -> str:
 
 
 def moments(w: Window) -> str:
-    """Returns the query of `MOMENTS`: the times of each group's rewinds and of its peak. The report
-    lists the generations that were current at these times."""
+    """Returns the query of `MOMENTS`: for each group, the times of its rewinds, and the time at
+    which it had the most unread records. The report lists the generations that were current at
+    these times."""
     return f"""
     SELECT place, ms FROM ({rewinds(w)}) AS back
     UNION SELECT place, ms FROM ({peaks(w)}) AS peak

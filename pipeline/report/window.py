@@ -32,7 +32,8 @@ class Window:
         )
 
     def column(self, at: str) -> str:
-        """Returns SQL for the number of the column that contains the time ``at``."""
+        """Returns SQL for the number of the time step (a column of the report's charts) that
+        contains the time ``at``."""
         ms = f"(unix_millis({at}) - {self.from_ms})"
         return f"CAST(floor({ms} / {self.column_ms}) AS INT)"
 

@@ -66,8 +66,9 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
 def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
     """Returns the end of a history in files: the last time in the relation ``history``.
 
-    A later time in the relation `stretches` replaces it if it is at most a day later. Times in the
-    future are ignored. If the history contains no times, the result is ``now_ms``.
+    If the last time in the relation `stretches` is later, by at most a day, the function returns
+    that time instead. Times in the future are ignored. If the history contains no times, the result
+    is ``now_ms``.
     """
     [log] = engine.ask(_LOG_END.format(history=history))
     if log["last_ms"] is None:

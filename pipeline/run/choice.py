@@ -1,4 +1,4 @@
-"""Chooses the engine of a run if the user did not choose one."""
+"""Chooses the engine, DuckDB or Spark, of a pipeline job if the user did not choose one."""
 
 from __future__ import annotations
 

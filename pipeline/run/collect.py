@@ -67,8 +67,8 @@ def archive_in(where: str, cluster_id: str | None) -> Archive:
 
 
 def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected:
-    """Appends the new records of a history to an archive. Raises PipelineError if the archive
-    belongs to another history."""
+    """Appends the new records of a source's history to an archive. Raises PipelineError if the
+    archive belongs to another history."""
     known = archive.manifest
     _check(news, known, archive)
     lost = _lost(news, known.next_offsets)
@@ -117,12 +117,13 @@ def follow(
     news: News | None = None,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> None:
-    """Appends the new records of the source every ``every_s`` seconds, without end.
+    """Appends the new records of the source to the archive every ``every_s`` seconds, without end.
 
     If ``news`` is given, the first round uses it instead of a read. While no broker answers, the
     wait between attempts doubles up to AWAY_MAX_S. ``on_away`` is called with the reason when
     brokers stop answering, and with None when a broker answers again. Raises PipelineError if the
-    source is now another history.
+    source is another cluster than the archive's, or if the archive's offsets now belong to other
+    records.
     """
     tries = 0
     while True:
@@ -145,8 +146,9 @@ def follow(
 
 
 def _check(news: News, known: Manifest, archive: Archive) -> None:
-    """Raises PipelineError if the source is another cluster than the archive's, or if the offsets
-    that the archive has read now belong to other records."""
+    """Raises PipelineError if the source and the archive belong to different clusters. Also raises
+    PipelineError if the offsets topic was recreated, so that the offsets in the archive now belong
+    to other records."""
     where = archive.folder
     if None not in (news.cluster_id, known.cluster_id) and news.cluster_id != known.cluster_id:
         raise PipelineError(

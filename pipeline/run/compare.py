@@ -1,5 +1,5 @@
-"""Compares two windows of one history: the figures of each group in the first and in the second
-window, and the differences."""
+"""Compares two time windows of one history. The result has the figures of each group in both
+windows, and the differences between the windows."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Compared:
 
     @property
     def change(self) -> dict[str, float | None] | None:
-        """Returns the figures of the second window minus those of the first; None unless the group
-        is in both windows."""
+        """Returns the figures of the second window minus the figures of the first window. Returns
+        None if the group is not in both windows."""
         if self.first is None or self.second is None:
             return None
         pairs = {name: (self.first[name], self.second[name]) for name in NUMBERS}

@@ -34,13 +34,13 @@ class Figure:
     """The group or other owner that has the value, if the value is a maximum over several owners.
     """
     part: bool = False
-    """True if the figure counts a part of another figure: of the last figure before it for which
+    """True if the figure counts a part of another figure: of the nearest preceding figure for which
     ``part`` is False."""
 
     @property
     def words(self) -> str:
         """The figure as text: ``most 48 records (billing)``, ``3 groups``, ``1 offset will
-        expire``. For a part the text is shorter: ``3 stopped``."""
+        expire``. If `part` is true, the text is shorter: ``3 stopped``."""
         if self.part:
             return f"{self.value:,} {self.label}"
         if self.label == self.unit:
@@ -90,13 +90,13 @@ class Query(NamedTuple):
 
     columns: tuple[Column, ...] = ()
     over: str = "SELECT *, 1 AS _rows FROM {table}"
-    """The SQL of the rows that the figures aggregate. Each of them represents `_rows` rows of the
-    table."""
+    """The SQL of the rows that the figures aggregate. Each of these rows represents `_rows` rows of
+    the table."""
 
 
 def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:
-    """Returns the number of rows of a table, and its figures. They are computed from the relation
-    ``relation``, or by default from the relation that has the table's name."""
+    """Returns the number of rows of a table, and the table's figures. The query reads the relation
+    ``relation``, or by default the relation that has the table's name."""
     columns, over = FIGURES.get(name, Query())
     asked = ["CAST(coalesce(sum(_rows), 0) AS BIGINT) AS _rows"]
     for nth, column in enumerate(columns):

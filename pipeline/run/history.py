@@ -1,5 +1,5 @@
-"""The history of a run. The history is read once. Each selection of events uses the rows of this
-read."""
+"""The history of a run. The history is read only once, and all selections of events use the rows
+that were read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pipeline.sources.wire.brokers import denial
 from pipeline.sql.offsets import held_at
 
 _HISTORY: Final = "history"
-"""The name of the relation with all events of the history, before any selection."""
+"""The name of the relation with all events of the history, whatever groups and times the user
+selected."""
 
 
 class History:
@@ -132,8 +133,8 @@ class History:
         )
 
     def _asked(self, topics: set[str]) -> TimesAsked:
-        """Returns the offsets whose times are needed. A source that can't read all times requests
-        only these."""
+        """Returns the offsets whose times the run needs. A source that can't read all times
+        requests only the times of these offsets."""
         since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
         ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
         offsets: dict[tuple[str, int], set[int]] = {}

@@ -64,7 +64,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Step:
-    """The progress of a job: the step ``what`` begins, after ``done`` of ``total`` steps."""
+    """The progress of a job: ``done`` of ``total`` steps are complete, and the step ``what``
+    begins."""
 
     what: str
     done: int
@@ -108,7 +109,8 @@ class Summary:
     """The number of logs that end in the middle of a batch, as after a kill; `quarantine` lists
     them."""
     unknown: int
-    """The number of records whose kind Muster does not know. They are rows of `events` too."""
+    """The number of records whose kind Muster does not know. These records are rows of the table
+    `events` too."""
     moved_bytes: int
     """The number of bytes that were read over the network."""
     report: str | None = None
@@ -224,8 +226,8 @@ def _made(
 def _of_lag(
     engine: Engine, there: Collection[str], head: Head, options: Options
 ) -> tuple[str | None, tuple[Failing, ...]]:
-    """Writes the lag for Prometheus if requested, and returns the file's path with the groups in a
-    state of `--fail-on`."""
+    """Writes the lag for Prometheus if requested. Returns the path of the written file, and the
+    groups whose state is named by `--fail-on`."""
     file, states = options.textfile, options.fail_on
     written = file and write_textfile(engine, file, head.source, head.as_of_ms or 0)
     return written, groups_failing(engine, states, with_dead="dead_groups" in there)
@@ -234,8 +236,8 @@ def _of_lag(
 def _going_on(
     selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
 ) -> Selection:
-    """Returns the selection, restricted to times after the end of the store's time series, so that
-    the run continues them."""
+    """Returns the selection, restricted to times after the end of the store's time series. The run
+    then continues these time series."""
     span = selection.span
     series = [table.name for table in tables if (table.by or table.at) and not overwrite]
     ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
@@ -254,8 +256,8 @@ def _head(engine: Engine, source: Source, history: History, options: Options) ->
 
 
 def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadable, ...]:
-    """Writes the unreadable parts to the table `quarantine`, unless the store is an archive.
-    Returns the first unreadable parts."""
+    """Writes the unreadable parts of the history to the table `quarantine`, unless the store is an
+    archive. Returns the first of these parts."""
     unreadable = history.count[DAMAGED] + history.count[TORN]
     if not store.grows() and (unreadable or store.has(QUARANTINED)):
         store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
@@ -334,8 +336,8 @@ class _Maker:
         return [self._made[table.name] for table in self._tables]
 
     def _tasks(self) -> Iterator[Task]:
-        """Yields a task for each table. The tasks for the relations that the table needs, and that
-        no earlier table needed, come before it."""
+        """Yields a task for each table. Before this task, yields the tasks for the relations that
+        the table needs and that no earlier table needed."""
         for table in self._tables:
             for made in [each for name in table.needs for each in self.relations.absent(name)]:
                 work = partial(self._define, made, table.name)
@@ -361,13 +363,14 @@ class _Maker:
 
 
 def _relation_of(table: Table) -> str:
-    """Returns the name of the relation that reads the written table. This name differs from the
-    table's name if the table can also be a source that grows."""
+    """Returns the name of the relation through which a job reads a table that it has written. For a
+    table that can also be the source of a job, the name begins with "written_", because the
+    relation of the source already has the name of the table."""
     return f"written_{table.name}" if table.name in GROWING else table.name
 
 
 _TOLD: Final = 3
-"""The maximum number of unreadable parts that the summary lists."""
+"""The maximum number of unreadable parts of the history that the summary lists."""
 
 _QUARANTINE_SQL: Final = f"""
     SELECT log_partition, log_offset, damage.file AS file, damage.position AS "position",

@@ -80,8 +80,8 @@ def _end(span: Span) -> int | None:
 
 
 def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> None:
-    """Raises PipelineError if ``what``, a group or the history, begins after the end of the
-    selection."""
+    """Raises PipelineError if a group or the history begins after the end of the selected time
+    range ``span``. ``what`` names the group or the history."""
     end_ms = _end(span)
     if end_ms is None or begins_ms is None or begins_ms <= end_ms:
         return

@@ -1,8 +1,8 @@
-"""Chooses the engine that queries the written tables of a run, for figures, the report and
+"""Chooses the engine that queries the tables that a job has written, for figures, the report and
 Prometheus.
 
-In Spark each query is a job, which costs a second of CPU time even for a few rows. DuckDB reads
-files on this machine in a hundredth of this time, whichever engine wrote them.
+In Spark each query is a Spark job, which costs a second of CPU time even for a few rows. DuckDB
+reads files on this machine in a hundredth of this time, whichever engine wrote them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ class Reader:
     tables' files."""
 
     def __init__(self, engine: Engine, store: Store | None) -> None:
-        """``store`` contains the tables' files, if ``engine`` is a DuckDB that reads them. None
-        means that ``engine`` is the run's own engine."""
+        """``store`` contains the files of the tables, if ``engine`` is a DuckDB engine that reads
+        these files. A ``store`` of None means that ``engine`` is the engine with which the run
+        makes the tables."""
         self.engine = engine
         self._store = store
 
     def relation(self, table: Table, own: str) -> str:
-        """Returns the name of the relation that reads a written table. In the run's own engine this
-        name is ``own``."""
+        """Returns the name of a relation with the rows of ``table``. In the engine that computed
+        the table, this relation is ``own``; otherwise the method opens the table's files as a
+        relation with the table's name."""
         if self._store is None:
             return own
         self.engine.open(table.name, self._store.table_files(table.name), table.schema)

@@ -60,8 +60,8 @@ def write_report_again(
 
 
 def _noted(store: Store) -> Head:
-    """Reads the facts that the last run wrote. If their file is missing, only the folder and the
-    cluster id are known."""
+    """Reads the facts that the last run wrote into a file. If the file is missing, the result has
+    only the folder and the cluster id."""
     text = store.read_text(NOTE)
     if text is None:
         return Head(store.folder, NOT_KNOWN, cluster_id=store.cluster_id())

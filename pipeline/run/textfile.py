@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PARTITIONS: Final = 50_000
-"""The maximum number of partitions in the file. If there are more, those with the least lag are
-left out."""
+"""The maximum number of partitions in the file. If there are more partitions, the partitions with
+the least lag are left out."""
 _GROUP: Final = ("source", "consumergroup")
 _PLACE: Final = (*_GROUP, "topic", "partition")
 GAUGES: Final = {

@@ -118,8 +118,8 @@ def _rows_of(table: str, files: Sequence[str]) -> str:
 
 
 def _ready(names: Sequence[str]) -> Iterator[str]:
-    """Yields the SQL statements of two more kinds of views: tables under their former names, and
-    the ready-made queries whose tables exist."""
+    """Yields the SQL statements of two kinds of views: one shows tables under their former names,
+    and the other has the ready-made queries. Queries of tables that do not exist are omitted."""
     for name in FORMER_NAMES:
         if name in names:
             renamed = ", ".join(f'{new} AS "{old}"' for new, old in FORMER_NAMES[name].items())

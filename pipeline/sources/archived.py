@@ -86,8 +86,8 @@ class ArchiveSource(OfFiles):
         return cls(url, copy)
 
     def set_aside(self) -> bool:
-        """Reads every file completely and leaves out damaged files. Returns whether this found
-        further damaged files."""
+        """Reads every file completely and leaves out damaged files. Returns whether further damaged
+        files were found."""
         before = self._lost()
         self._manifest = self._whole(TABLES)
         return self._lost() > before
@@ -106,15 +106,15 @@ class ArchiveSource(OfFiles):
         return self._files("events")
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
-        """Implements `Source.stretch_parts`. The part of the manifest adds the last end offsets of
-        topics."""
+        """Implements `Source.stretch_parts`. In addition to the files with stretches, returns a
+        part with the last end offsets of the topics, from the manifest."""
         topics = tuple(sorted(asked.topics))
         parts: list[Part] = [StretchFile(Path(file), topics) for file in self._files("stretches")]
         return [*parts, Rows(self._ends(topics))]
 
     def stretch_files(self) -> None:
-        """Returns None, because stretches are read as parts: the manifest adds rows to those in
-        files."""
+        """Returns None, because stretches must be read as parts: the manifest of the archive
+        contains further stretches, which are in no file."""
 
     def topics(self) -> Collection[str]:
         return self._manifest.topics
@@ -187,7 +187,7 @@ class ArchiveSource(OfFiles):
     def _without(
         self, manifest: Manifest, damaged: Sequence[Damaged], bad: Sequence[Damaged], why: str
     ) -> Manifest:
-        """Returns the manifest without the ``damaged`` files, for this process only.
+        """Returns the manifest without the ``damaged`` files. The manifest on disk does not change.
 
         ``bad`` files are not in the manifest. They are only reported.
         """

@@ -35,12 +35,13 @@ from protocol.records.stored import stored_records, validate_stored
 from protocol.records.varint import read_varint, read_varlong
 
 _STRETCH_MIN = 6
-"""The minimum number of records for which a table is used. Fewer records are decoded faster one by
-one."""
+"""The minimum number of consecutive records that are decoded together as a table. Fewer records are
+decoded faster one by one."""
 _LOOK_MIN = 16
 _ONE_BYTE = 0x80
 _WAIT_RECORDS = 16
-"""The number of records that are decoded one by one after the attempt to make a table failed."""
+"""After several records could not be decoded as a table: the number of records that are decoded one
+by one before the next attempt."""
 _COMMIT = KIND[COMMIT]
 ALL_OFFSETS = (0, (1 << 63) - 1)
 
@@ -196,8 +197,8 @@ def _add_stretch(
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Adds the offset commits after the record at ``start`` that have the layout ``places`` too, at
-    most ``at_most`` of them. Returns the number of added records.
+    """Adds the offset commits that follow the record at ``start`` and have the same layout
+    ``places``, at most ``at_most`` of them. Returns the number of added records.
 
     Names of groups and topics may differ between the records, but not the lengths of these names.
     """
@@ -236,8 +237,8 @@ def _names(
     rows: EventRows, table: NDArray[np.uint8], places: _Places
 ) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
     """Returns three things about the records of ``table`` after the first one: how many have a
-    valid key before the first invalid key; the string numbers of their groups; the string numbers
-    of their topics."""
+    valid key before the first invalid key; the numbers that stand for the strings of their groups;
+    the numbers that stand for the strings of their topics."""
     keys = table[:, places.key_start : places.partition_at]
     begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
     found: list[tuple[int, int]] = []

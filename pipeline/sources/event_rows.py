@@ -122,8 +122,8 @@ class EventRows:
         return int.from_bytes(self.packed[-ROW.itemsize :][:8], "little")
 
     def names(self, key_head: bytes) -> tuple[int, int] | None:
-        """Returns the string numbers of the group and the topic in an offset commit's key; None if
-        the key is invalid.
+        """Returns two numbers, which stand for the strings of the group and of the topic in an
+        offset commit's key. Returns None if the key is invalid.
 
         ``key_head`` is the key without the partition at its end. The numbers are valid until the
         next `take`.
@@ -191,8 +191,8 @@ class EventRows:
         self._add_raw(kind, log_offset, written_ms, key, value)
 
     def place_damage(self, first_row: int, file: str, position: int) -> None:
-        """Sets the file and the position of the batch in all rows of damage from row ``first_row``
-        on."""
+        """Sets ``file`` and ``position``, the place of the damaged batch, in each row about damage
+        whose number is at least ``first_row``."""
         for row, damage in reversed(self._damage):
             if row < first_row:
                 break

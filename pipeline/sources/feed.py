@@ -47,8 +47,8 @@ class News(Protocol):
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """The log end offset of each partition of `__consumer_offsets`; empty for files, where it
-        is unknown before they are read."""
+        """The log end offset of each partition of `__consumer_offsets`. Empty for files, because
+        their end offsets are unknown before they are read."""
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
         """Yields EVENTS from the offset in ``positions`` on, by partition of `__consumer_offsets`.

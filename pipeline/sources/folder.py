@@ -28,8 +28,8 @@ from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 from pipeline.sources.source import OfFiles, TimesAsked
 
 PART_BYTES: Final = 8 << 20
-"""The maximum size in bytes of neighbouring segments that share one part. Small segments share a
-part because each part costs time."""
+"""The maximum total size in bytes of the neighbouring segments in one part. A part is the work of
+one task. Small segments share a part, because each part has a fixed cost."""
 RECORD_BYTES: Final = 60
 """The approximate stored size of an offset commit in bytes. The size is about 100 bytes without
 compression, and less in compressed batches."""
@@ -37,7 +37,8 @@ compression, and less in compressed batches."""
 
 @dataclass(frozen=True)
 class EventSegments:
-    """A part that reads the EVENTS of several segments, one segment after the other."""
+    """The rows of EVENTS that one task reads: the rows of several segments, one segment after the
+    other."""
 
     segments: tuple[Segment, ...]
     names: TopicNames
@@ -50,7 +51,8 @@ class EventSegments:
 
 @dataclass(frozen=True)
 class StretchSegments:
-    """A part that reads the STRETCHES of several segments, one row for each batch."""
+    """A part of a source, for one task: reads the STRETCHES of several segments, one row for each
+    batch."""
 
     segments: tuple[Segment, ...]
 

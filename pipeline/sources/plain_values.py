@@ -23,8 +23,8 @@ _TOPIC_ID_TAG = b"\1\0\x10"  # one tag, 0, of 16 bytes
 
 
 class Layout(NamedTuple):
-    """The positions of the fields in a plain value. ``numbers`` unpacks the offset, the leader
-    epoch and the commit timestamp."""
+    """The positions of the fields in an offset value without metadata and expiry. ``numbers``
+    unpacks the offset, the leader epoch and the commit timestamp."""
 
     version: int
     size: int

@@ -1,4 +1,4 @@
-"""Reads how far a log extended from other files in its folder, to detect a truncated log.
+"""Reads from other files in a log's folder how far the log extended, to detect a truncated log.
 
 Kafka writes each of these files after the records to which it refers:
 
@@ -38,8 +38,8 @@ class LogEnd(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """The entry for a segment's last indexed batch in its offset index: the batch's last offset and
-    its position in the segment."""
+    """The last entry of a segment's offset index: the last offset of the indexed batch, and the
+    position of this batch in the segment."""
 
     last_offset: int
     position: int

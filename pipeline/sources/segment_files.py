@@ -155,7 +155,7 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
 
 def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, Segment]:
     """Finds partitions of a topic that the data folders in ``path`` once had, but no longer have.
-    Each is represented by its missing first segment."""
+    Returns the missing first segment of each of these partitions."""
     return {
         partition: Segment(
             os.path.join(folder, f"{topic}-{partition}", _FIRST),
@@ -250,7 +250,8 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:
     """Returns True if the open file is still the segment that was listed. Returns False if the
-    segment was cleaned since the listing, or if it was the last of its log and no longer is."""
+    segment was cleaned since the listing, or if it was the last segment of its log and another
+    segment now follows it."""
     try:
         if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
             return False

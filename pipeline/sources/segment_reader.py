@@ -29,12 +29,12 @@ _HEAD_BYTES = MAGIC_POSITION + 1
 _MAGICS = 3
 _SMALLEST_SIZE = 14
 _SEARCH_BYTES = 256 << 20
-"""The maximum number of bytes whose checksum one search verifies."""
+"""The maximum number of bytes whose checksums are verified in one search for an intact entry."""
 
 
 class Entry(NamedTuple):
-    """A complete entry. It is at ``header.position`` of ``buffer`` and at ``position`` of the
-    file."""
+    """A complete batch or message set of a segment file. It begins at ``header.position`` in
+    ``buffer``, and at ``position`` in the file."""
 
     position: int
     buffer: bytes
@@ -185,8 +185,8 @@ class SegmentFile:
         return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """Makes the window contain ``size`` bytes of the file from ``position`` on, fewer at the
-        end of the file. Returns at most the first `_HEAD_BYTES` of them."""
+        """Reads ``size`` bytes of the file from ``position`` on into the buffer `_window`, or fewer
+        at the end of the file. Returns at most the first `_HEAD_BYTES` of these bytes."""
         size = min(size, self.size - position)
         at = position - self._window_at
         if not 0 <= at <= len(self._window) - size:
@@ -197,8 +197,8 @@ class SegmentFile:
 
 
 def _candidates(window: bytes, left: int, expected: int) -> list[int]:
-    """Returns the positions in ``window`` where magic, size and the upper half of the offset could
-    be those of an entry."""
+    """Returns the positions in ``window`` at which an entry of a segment may begin: there the
+    magic, the size and the upper half of the offset have possible values."""
     import numpy as np  # only the reader of segments needs it
 
     count = len(window) - _HEAD_BYTES + 1

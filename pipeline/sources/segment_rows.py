@@ -184,7 +184,7 @@ class StretchRows:
 
     No checksum is verified and no record is decoded. If the broker itself set a timestamp
     (LogAppendTime, or in a transaction marker), the timestamp shows the log end offset at that
-    time. The first such timestamp of a segment adds one more row.
+    time. The first such timestamp in a segment adds one more row.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -219,8 +219,8 @@ class StretchRows:
             )
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Adds no row, because the format `as=records` reports the damage. Raises PipelineError if
-        the segment is missing."""
+        """Adds no row to the stretches. A read with the format `as=records` reports the damage
+        instead. Raises PipelineError if the segment is missing."""
         if position is None:
             raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
 
@@ -254,8 +254,8 @@ class StretchRows:
 def read_segment(
     segment: Segment, rows: SegmentRows, offsets: Offsets = ALL_OFFSETS
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of one segment. Unreadable data is passed to ``rows.damaged`` or
-    ``rows.torn`` and raises no error here."""
+    """Yields the rows of one segment. Unreadable data raises no error, and is passed to
+    ``rows.damaged`` or ``rows.torn``."""
     # The index is read before the log, because a broker appends to the log first.
     indexed = last_indexed(segment.file, segment.base_offset)
     try:
@@ -303,7 +303,7 @@ def _is_behind(entry: Entry, offsets: Offsets) -> bool:
 def _add_end(
     rows: SegmentRows, file: SegmentFile, tail: Damage | None, missing: str | None
 ) -> None:
-    """Reports the unreadable end of a segment, and records that are known to be missing there."""
+    """Reports the unreadable end of a segment, and records known to be missing at its end."""
     position = file.size if tail is None else tail.position
     said = " ".join(each for each in (tail and tail.reason, missing) if each)
     if tail is not None and tail.torn and missing is None:

@@ -26,8 +26,8 @@ class TimesAsked:
     """The offsets that groups had committed at the start and at the end of the window, by topic and
     partition."""
     moved_bytes: int = 0
-    """The number of bytes that reading the history moved over the network. Requests for times may
-    move as many bytes again."""
+    """The number of bytes that were transferred over the network to read the history. Requests for
+    record times may transfer up to the same number of bytes again."""
 
 
 class OfFiles:
@@ -56,16 +56,17 @@ class Source(Protocol):
     cluster_id: str | None
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part] | None:
-        """Returns parts with the EVENTS of these partitions of `__consumer_offsets`; None means all
-        partitions. Raises PipelineError if a partition does not exist."""
+        """Returns parts with the EVENTS of these partitions of `__consumer_offsets`, or of all
+        partitions if ``partitions`` is None. Returns None if the events are in Parquet files, which
+        `event_files` returns. Raises PipelineError if a partition does not exist."""
 
     def event_files(self) -> Sequence[str] | None:
-        """Returns Parquet files of EVENTS, or folders that contain the Parquet files in one
-        subfolder for each value of a column."""
+        """Returns the Parquet files of EVENTS, or folders that contain these files in one subfolder
+        for each value of a column. Returns None if the source has no such files."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
-        """Returns parts with the STRETCHES of the requested topics. A topic that no longer exists
-        has no rows."""
+        """Returns the STRETCHES of the requested topics as parts that tasks can read separately. A
+        topic that no longer exists has no rows."""
 
     def stretch_files(self) -> Sequence[str] | None:
         """Returns the Parquet files of STRETCHES."""

@@ -42,7 +42,7 @@ offsets as JSON."""
 
 
 class HistoryTask(InputPartition):
-    """The part that one task reads."""
+    """A Spark task: it reads one part of the history."""
 
     def __init__(self, part: Part) -> None:
         super().__init__(part)

@@ -22,7 +22,7 @@ from pipeline.storage.manifest import TopicEnds
 
 
 class StoredFeed:
-    """A source of files as a feed."""
+    """Adapts a source that reads files to the interface `Feed`."""
 
     def __init__(self, source: Source) -> None:
         self.where = source.where

@@ -45,7 +45,7 @@ class TablesSource(OfFiles):
         """Returns None, because the stretches are files."""
 
     def stretch_files(self) -> Sequence[str] | None:
-        """Implements `Source.stretch_files`. Returns None if the run wrote no stretches."""
+        """Implements `Source.stretch_files`. Returns None if the folder has no stretches table."""
         return self._store.table_files(STRETCHES) if self._store.has(STRETCHES) else None
 
     def topics(self) -> None:

@@ -20,8 +20,8 @@ HOUR_MS: Final = 3_600_000
 """One hour in ms: the maximum difference of a timestamp from the broker's clock, into the future,
 that Kafka 4 accepts (`message.timestamp.after.max.ms`).
 
-Kafka 4 accepts all timestamps in the past. Therefore a record is a copy if its timestamp is more
-than an hour before that of an earlier record.
+Kafka 4 accepts all timestamps in the past. Therefore a record counts as a copy, written by a
+mirror, if its timestamp is more than an hour before the timestamp of an earlier record.
 """
 _BUCKET_MS: Final = 600_000
 """The length of a time span in ms. In each such span, only the highest committed offset of a group
@@ -85,8 +85,9 @@ def arrivals(d: Dialect, p: Params) -> str:
 
 def _off(disputed: str, between: str) -> str:
     """Returns SQL for the maximum difference between `arrived_ms` and the true arrival of a
-    stretch; null if it is unlimited. ``disputed`` and ``between`` are the SQL of this difference
-    for disputed and for other timestamps."""
+    stretch; null if the difference is unlimited. ``disputed`` is the SQL of the difference if the
+    stretch is `disputed`; ``between`` is the SQL of the difference if the stretch has no believed
+    timestamp."""
     return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
             WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
             WHEN sure_ms IS NOT NULL THEN 0
@@ -95,8 +96,8 @@ def _off(disputed: str, between: str) -> str:
 
 
 def _placed(p: Params) -> str:
-    """Returns the CTE `by_then`. It adds to each stretch its own arrival `then_ms`, and the bounds
-    of this arrival."""
+    """Returns the CTE `by_then`. It adds two things to each stretch: the arrival `then_ms` of the
+    stretch, and the bounds of this arrival."""
     return f"""
     neighboured AS (
         SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
@@ -129,11 +130,12 @@ def _placed(p: Params) -> str:
 
 def _told(p: Params) -> str:
     """Returns the CTE `arrival_rows`: each stretch with the bounds of its arrival, and with its
-    timestamp if this is within the bounds.
+    timestamp if the timestamp is within the bounds.
 
     All records of a batch in a file arrived at the same time (`whole`). No producer buffers records
-    for an hour, so a batch whose timestamps are further apart arrived at its last timestamp.
-    Commits are rows too: they show that the log had reached `base_offset` at `read_ms`.
+    for an hour. Therefore a batch whose first and last timestamps are more than an hour apart
+    arrived at its last timestamp. Commits are rows too: they show that the log had reached
+    `base_offset` at `read_ms`.
     """
     return f"""
     numbered AS (
@@ -168,17 +170,17 @@ def _told(p: Params) -> str:
 
 
 def _believed() -> str:
-    """Returns the CTE `believed`, which adds `sure_ms`: the timestamp of a stretch, or null if it
-    is not believed.
+    """Returns the CTE `believed`, which adds `sure_ms`: the timestamp of a stretch, or null if the
+    timestamp is not believed.
 
-    A timestamp more than an hour before an earlier record's timestamp belongs to a copy. The log is
-    divided into parts within which the other timestamps contradict each other. In each part either
-    the higher or the lower timestamps are false. The query assumes whichever makes fewer timestamps
-    false.
+    A timestamp more than an hour before an earlier record's timestamp belongs to a record that was
+    copied from another log. The log is divided into parts within which the other timestamps
+    contradict each other. In each part either the higher or the lower timestamps are false. The
+    query assumes that those timestamps are false which are fewer.
 
-    A stretch is `disputed` if the other assumption is possible too, or if its own timestamp can't
-    be true. It arrived at `least_from_ms` or later if the higher timestamps are false, and at
-    `most_by_ms` or earlier if the lower ones are false.
+    A stretch is `disputed` if the opposite assumption is possible too, or if its own timestamp
+    can't be true. It arrived at `least_from_ms` or later if the higher timestamps are false, and at
+    `most_by_ms` or earlier if the lower timestamps are false.
     """
     return f"""
     kept AS (
@@ -227,10 +229,10 @@ def _proven(p: Params) -> str:
 
     At the start of a log, no earlier record contradicts an old timestamp. The first records may be
     copies if a gap of more than an hour follows their timestamps: they may have arrived during this
-    gap. They are not copies if something shows that the log was written at their time. Either a
-    group committed an offset within an hour of the timestamp of the record before the offset, or
-    the log end offset was seen. After such evidence, copies contradict the records before them. If
-    no record follows possible copies, their age is unknown.
+    gap. They are not copies if something shows that the log was written at the time of their
+    timestamps: the log end offset was seen at this time, or a group has read one of the records and
+    committed the next offset within an hour of the record's timestamp. After such evidence, copies
+    contradict the records before them. If no record follows possible copies, their age is unknown.
     """
     no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"

@@ -30,7 +30,7 @@ STATES: Final = ("STABLE", "UNREVOKED", "UNRELEASED")
 """The names of a member's states; `coordinator/consumer/states.py` explains them. Any other number
 in a record is `UNKNOWN`, as in Kafka."""
 _FIRST_STATE: Final = {"consumer": 0, "share": 0, "streams": 1}
-"""For each type of group, the number in its records that means the first of `STATES`."""
+"""By group type: the number that records of this type contain for the first state in `STATES`."""
 
 _EPOCH, _END, _MEMBER, _CURRENT, _GONE = "epoch", "end", "member", "current", "gone"
 """The roles of records. `_END` is the deletion of a group, `_GONE` a tombstone of a member."""
@@ -106,8 +106,8 @@ def _spans() -> str:
     """Returns two CTEs. `epochs` has the epochs of groups, numbered by `nth`. `spans` has, for each
     record of a member, the first and the last epoch in which it applies.
 
-    A deletion of the group starts a new era, in which no earlier record of a member applies. A
-    member's metadata record applies until the first record of the member's current assignment.
+    After a deletion of the group, no earlier record of a member applies. A member's metadata record
+    applies until the member's first current assignment is written.
     """
     roles = " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in _KINDS.items())
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}"
@@ -153,8 +153,8 @@ def _spans() -> str:
 def _held(d: Dialect) -> str:
     """Returns the CTE `held`: the values of the records of current assignments.
 
-    These records contain topic ids. If no assignment in the history has the name of a topic, its id
-    is used as the name.
+    These records contain topic ids. The name of a topic comes from an assignment in the history
+    that contains it; if none does, the id is used as the name.
     """
     states = " ".join(
         f"WHEN '{group_type}_group_current_member {first + nth}' THEN '{name}'"

@@ -11,9 +11,9 @@ def window(d: Dialect, p: Params, *, by_topic: bool) -> str:
     """Returns the query that has one row for each group in the window, or for each topic of each
     group.
 
-    The window is from `since_ms` to the as-of. The tables `commits`, `lag` and `churn` must cover
-    it. A group's lag is the sum over its partitions, in the step of the window with the largest
-    sum.
+    The window is from `since_ms` to the as-of time. The tables `commits`, `lag` and `churn` must
+    cover this window. A group's lag is the sum over the group's partitions, at the time step of the
+    window at which this sum is largest.
     """
     assert p.since_ms is not None
     key = "group_id, topic" if by_topic else "group_id"

@@ -125,8 +125,9 @@ def restless_members(d: Dialect, p: Params) -> str:
 
 
 def _counted(p: Params) -> str:
-    """Returns the CTE `counted`: the generations, numbered by `nth` from 1 in each life. `counts`
-    is false for generations that began before the window.
+    """Returns the CTE `counted`: the generations, numbered by `nth` from 1 in each life of a group,
+    from its creation to its deletion. `counts` is false for generations that began before the
+    window.
 
     Generation 0 is left out, because Kafka 4 writes it when it creates a group, before any member
     joins.
@@ -140,8 +141,8 @@ def _counted(p: Params) -> str:
 
 
 def folded(d: Dialect) -> str:
-    """Returns the CTE `generation_rows`, from `group_states`: one row for each generation, numbered
-    by `nth` from 1 in each life."""
+    """Returns the CTE `generation_rows`, from `group_states`: one row for each generation. In each
+    life of a group, `nth` numbers the generations from 1."""
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
     last = d.struct(**{name: name for name in fields})
@@ -213,8 +214,8 @@ def _changed(d: Dialect) -> str:
     """Returns the CTE `changed`: for each generation, the members that joined or left since the
     previous one.
 
-    The members of the earliest generation in the log count as joined only if it is the first
-    generation of the group.
+    The members of the earliest generation in the log count as joined only if this generation is the
+    first of the group.
     """
     stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
@@ -241,8 +242,9 @@ def _changed(d: Dialect) -> str:
 
 
 def _moved(d: Dialect) -> str:
-    """Returns the CTE `moved`: for each generation, the partitions that another member owned in the
-    previous one. Share groups are left out, because several members may own the same partition."""
+    """Returns the CTE `moved`: for each generation, the partitions whose owner in the previous
+    generation was another member. Share groups are left out, because several members may own the
+    same partition."""
     hands = f"PARTITION BY {_LIFE}, topic, partition ORDER BY nth"
     move = d.struct(
         topic="topic", partition="partition", from_member="from_member", to_member="member_id"
@@ -273,8 +275,8 @@ def _moved(d: Dialect) -> str:
 
 
 def _change(d: Dialect) -> str:
-    """Returns SQL for the reason of a generation. It follows from the members of this and of the
-    previous generation."""
+    """Returns SQL for the reason of a generation. The reason follows from the members of this
+    generation and of the previous one."""
     came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
     return f"""
     CASE WHEN n.nth = 1 AND n.told_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'

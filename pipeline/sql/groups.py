@@ -29,8 +29,8 @@ CLASSIC: Final = "classic"
 PERSON_FIELDS: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 MEMBER_FIELDS: Final = (*PERSON_FIELDS, "subscription", "pattern", "assignment")
 FIRST_EPOCH: Final = 2
-"""The highest first epoch of a consumer, share or streams group: 1 until Kafka 4.2, 2 since Kafka
-4.3."""
+"""The highest epoch with which a consumer, share or streams group can begin: 1 until Kafka 4.2, 2
+since Kafka 4.3."""
 
 OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
 """SQL condition on a state: the group has or once had members, even if it is empty now.
@@ -85,8 +85,8 @@ def group_states(d: Dialect, p: Params) -> str:
 
 
 def _stated(d: Dialect) -> str:
-    """Returns the CTE `stated`: the states, each with the values of the last record of the group
-    itself."""
+    """Returns the CTE `stated`: the states of groups. Each state has the values of the last record
+    about the group as a whole."""
     names = ("log_offset", "protocol_type", "generation", "protocol", "leader", "state_at")
     whole = d.struct(
         alive=f"role = '{_STATE}'", group_type="own_type", **{name: name for name in names}
@@ -223,9 +223,9 @@ def _turns() -> str:
 
 
 def _numbered() -> str:
-    """Returns the CTE `numbered`: the records, with the number and the era of the state to which
-    each belongs. A tombstone of the group ends an era, and members never continue into the next
-    era."""
+    """Returns the CTE `numbered`: each record with the number of the group state to which the
+    record belongs, and with the number of the era. A tombstone of the group ends an era; members do
+    not continue into the next era."""
     later = (
         f"log_offset > coalesce(last_turn, -1) AND (role IN {quoted((_MEMBER, _DOUBT, _DAMAGE))}"
         f" OR (role = '{_CURRENT}' AND last_turn IS NULL AND NOT gone))"
@@ -252,8 +252,8 @@ def _numbered() -> str:
 
 
 def _stays(d: Dialect) -> str:
-    """Returns the CTE `staying`: for each member, the first and the last state in which it was in
-    its group. Only consumer, share and streams groups are included.
+    """Returns the CTE `staying`: for each member, the first and the last state of the group in
+    which the group had this member. Only consumer, share and streams groups are included.
 
     A member's assignment is its target assignment, or its current assignment if compaction removed
     the target. An assignment applies only after the member joined.

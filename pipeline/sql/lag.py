@@ -16,11 +16,11 @@ from pipeline.sql.arrivals import SKEW_MS
 from pipeline.sql.groups import OF_MEMBERS
 
 MOST_ROWS: Final = 10_000_000
-"""The maximum number of rows of a lag table. If steps of a minute would exceed it, longer steps are
-used."""
+"""The maximum number of rows of a lag table. If time steps of a minute would lead to more rows,
+longer steps are used."""
 STEPS_MS: Final = tuple(60_000 * n for n in (1, 5, 15, 60, 360, 1440))
 RECENT_MINUTES: Final = 10
-"""The number of minutes before the as-of over which the current rates are computed."""
+"""The current rates are computed over this number of minutes before the as-of time."""
 _KEY: Final = "group_id, topic, partition"
 
 CAUGHT_UP, CATCHING_UP, LEVEL = "caught up", "catching up", "level"
@@ -74,15 +74,15 @@ def lag(d: Dialect, p: Params) -> str:
 
     The lag in seconds is the age of the first unread record. If this age has no upper bound, the
     lag is a lower bound and its precision is null. The lag in seconds and its precision are null if
-    nothing is known about the records of the topic. An age is never below 0, so it is too large by
-    at most its own value.
+    nothing is known about the records of the topic. An age is never below 0, so the error of an age
+    that is too large is at most the age itself.
     """
     return _lag(d, p, "lag_steps")
 
 
 def recent_lag(d: Dialect, p: Params) -> str:
-    """Returns the query of LAG for the last RECENT_MINUTES before the as-of, independently of the
-    window."""
+    """Returns the query of LAG for the last RECENT_MINUTES before the as-of time, even if the
+    window of the run does not include them."""
     return _lag(d, p, "recent_steps")
 
 
@@ -165,10 +165,10 @@ def _ends(d: Dialect, p: Params) -> str:
     """Returns the CTE `ends`: the log start and end offset of each partition at the end of each
     time step.
 
-    A run reads the log start offset after its as-of, so a log start offset that was seen applies to
-    the minute before it too. `known_start` and `known_end` are upper bounds at the as-of. They
-    include records that had begun to arrive by then. If a group has read up to an offset, the log
-    had reached this offset, whatever the timestamps say.
+    A run reads the log start offset later than its as-of time. Therefore a log start offset counts
+    for the minute before it was read, too. `known_start` and `known_end` are upper bounds at the
+    as-of time, and include records that had begun to arrive by then. If a group has read up to an
+    offset, the log had reached this offset, whatever the timestamps say.
     """
     stretch = d.struct(
         base_offset="base_offset",

@@ -37,12 +37,13 @@ NOTHING_KEPT: Final = "empty and has no committed offsets"
 ALL_EXPIRED: Final = "empty and all its offsets have expired"
 
 _FAR_MS: Final = 9_000_000_000_000_000
-"""Times above this number of ms are not changed, because a sum would not fit a timestamp."""
+"""A retention is added only to times below this number of ms, because a larger sum would not fit a
+timestamp."""
 
 
 def expiring_offsets(d: Dialect, p: Params) -> str:
     """Returns the query of EXPIRING_OFFSETS, from `offset_changes`, `group_states` and EVENTS:
-    every offset that exists at the as-of, and its expiry.
+    every offset that exists at the time of --as-of, and its expiry.
 
     `expires_at` is null if the offset is kept as long as its group stays in its present state. If
     `expired` is true, the coordinator removes the offset at its next check; null means unknown.
@@ -91,7 +92,7 @@ def expiring_offsets(d: Dialect, p: Params) -> str:
 
 def dead_groups(d: Dialect, p: Params) -> str:
     """Returns the query of DEAD_GROUPS, from `group_states`, `offset_changes` and EXPIRING_OFFSETS:
-    the groups that are deleted or abandoned at the as-of.
+    the groups that are deleted or abandoned at the as-of time.
 
     A share group keeps its offsets in another topic, so it is dead only after its deletion.
     """

@@ -47,7 +47,8 @@ def rewinds(d: Dialect, p: Params) -> str:
 
 
 def _assigned(d: Dialect, person: str) -> str:
-    """Returns SQL for the members to which the partition of the commit was assigned."""
+    """Returns an SQL list of the members to which the commit's partition was assigned. ``person``
+    is the SQL expression for one member."""
     here = d.filter(
         "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
     )
@@ -84,8 +85,8 @@ def _asked(d: Dialect) -> str:
 
 
 def _had(d: Dialect) -> str:
-    """Returns the CTE `then_had`: for each commit in `back`, the member that last received the
-    partition, and the log offset at which its ownership ended."""
+    """Returns the CTE `then_had`: for each commit of the CTE `back`, the member that last received
+    the partition, and the log offset at which this member's ownership ended."""
     members, currents = member_kinds(), kinds_of("_current_member")
     dropped = quoted(kind + TOMBSTONE for kind in currents)
     ends = (

@@ -27,15 +27,15 @@ def offset_times(d: Dialect, p: Params) -> str:
     """Returns the query of `offset_times`, from `arrivals` and `offset_changes`: the times of each
     `position`, which is an offset that a group committed.
 
-    The times are those of the first record at or after the position. They are interpolated between
-    the first and the last record of its stretch. A position without such a record has no row.
+    The times are those of the first record at or after the position, interpolated between the first
+    and the last record of its stretch. A position without such a record has no row.
 
     `at` is the record's own timestamp; null if it has none. `precision_s` is the maximum error of
     `at`: the distance to the farther end of the stretch, or 0 if the timestamp of exactly this
     record is known.
 
     `arrived_ms` is the arrival of the record; null if unknown. The true arrival is at most
-    `early_ms` before and `late_ms` after it. Both are null if the arrival has no lower bound.
+    `early_ms` before and `late_ms` after `arrived_ms`; these are null if it has no lower bound.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",

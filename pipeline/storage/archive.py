@@ -120,8 +120,8 @@ class Archive:
         return [self.folder / path for path in self.manifest.read(table)]
 
     def set_aside(self, deep: Collection[str] = ()) -> bool:
-        """Moves damaged files to `quarantine/`, and lists files again that are intact again.
-        Returns True if any file changed its state.
+        """Moves damaged files to `quarantine/`. If an intact file is again at the path of a moved
+        file, adds it to the archive again. Returns True if any file was moved or added.
 
         Files of the tables ``deep`` are read completely.
         """
@@ -198,7 +198,7 @@ class Archive:
         return Appended(adding.events, grown, adding.damaged)
 
     def compact(self) -> None:
-        """Joins all files of each table and day."""
+        """Joins the files of each table and day into one file."""
         with self._writing():
             self.whole(self._join_all)
 
@@ -231,8 +231,8 @@ class Archive:
         return {file.folder for live in found.values() for file in live}
 
     def _without(self, topics: Sequence[str], new: NewFiles) -> Manifest:
-        """Rewrites the files that contain rows of ``topics`` without these rows. Returns the
-        manifest with the rewritten files."""
+        """Removes the rows of ``topics``: writes new files without these rows in place of the files
+        that contain them. Returns the manifest with the new files."""
         if not topics:
             return self.manifest
         kept: list[LiveFile] = []
@@ -253,7 +253,7 @@ class Archive:
         )
 
     def _compact(self, touched: set[str]) -> None:
-        """Joins the files of the current day if there are many of them, and the files of each past
+        """Merges the files of the current day if there are many of them, and the files of each past
         day."""
         until_ms = self.manifest.read_until_ms or 0
         today = f"day={np.datetime64(until_ms // _DAY_MS, 'D')}"

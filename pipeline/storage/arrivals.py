@@ -1,5 +1,5 @@
 """Selects the rows that an append adds to an archive: rows that the archive does not contain yet,
-and damage."""
+and rows about damage."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _UNREADABLE: Final = (DAMAGED, TORN)
 class Arrivals:
     """The rows that an append adds, and the next offset to read of each partition.
 
-    Damage after the last readable record may only be the incomplete end of a growing file. Such
-    damage is recorded once. If records can later be read at its place, these records are added.
+    Damage after the last readable record can turn out to be only the incomplete end of a growing
+    file. Such damage is recorded once. If records can later be read at its place, these records are
+    added.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -33,7 +34,7 @@ class Arrivals:
         self._known = manifest.damaged_at
 
     def take(self, batch: pa.RecordBatch, new: NewFiles) -> None:
-        """Adds the rows of a batch that the archive does not contain yet."""
+        """Adds those rows of a batch that are not in the archive yet."""
         rows = fitted(batch, EVENTS)
         partitions = rows.column("log_partition").to_numpy()
         for partition in np.unique(partitions).tolist():

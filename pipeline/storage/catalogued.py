@@ -25,7 +25,7 @@ DAY: Final = "day"
 _CLUSTER: Final = "muster.cluster_id"
 _NAME: Final = re.compile(r"\w+(\.\w+)+")
 _FIRST: Final = date(1970, 1, 1)
-"""The day of the rows of a time series that have no time."""
+"""The value of the day column of a time series in rows without a time."""
 
 
 @runtime_checkable
@@ -91,8 +91,8 @@ class CatalogStore(Store):
         return newest_ms
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:  # noqa: ARG002
-        """Does nothing, because existing tables grow. `check_cluster` rejects tables of another
-        cluster."""
+        """Creates the namespace. Existing tables are not rejected, because new rows are added to
+        them; `check_cluster` rejects tables of another cluster."""
         self._engine.run(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._there = [name for name in names if self.has(name)]
 
@@ -112,8 +112,8 @@ class CatalogStore(Store):
                 )
 
     def grows(self) -> bool:
-        """Returns False, because a catalog contains no archive; the run itself writes the
-        quarantine."""
+        """Returns False, because a catalog never contains an archive. Each run writes the table
+        `quarantine` itself."""
         return False
 
     def make(

@@ -32,8 +32,8 @@ _DATED_BY: Final = {
     "events": ("written_at", "commit_at", "state_at"),
     "stretches": ("last_at", "first_at"),
 }
-"""By table, the columns that determine the day of a row: the first of them that has a time. Tables
-that are not listed here have one folder for all days."""
+"""By table, the columns that determine the day of a row. The day is taken from the first of these
+columns that has a time. Tables that are not listed here have one folder for all days."""
 NO_DAY: Final = "day=__HIVE_DEFAULT_PARTITION__"
 """The folder of rows without a time. Readers of Parquet interpret this name as null."""
 OWN_NAME: Final = re.compile(r"archive-\d{12}\.parquet")

@@ -90,7 +90,7 @@ class Lock:
 
 
 def _is(file: Path, descriptor: int) -> bool:
-    """Returns True if ``file`` is still the path of the open file."""
+    """Returns True if ``file`` is still a path of the file that ``descriptor`` has open."""
     try:
         return os.path.samestat(os.stat(file), os.fstat(descriptor))
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _ourselves() -> dict[str, object]:
 
 
 def _holder(file: Path) -> str:
-    """Returns the text in a lock file that names the process."""
+    """Returns a text that names the process that holds the lock, according to the lock file."""
     try:
         found = json.loads(file.read_text())
         return f"process {found['process']} on {found['host']} since {found['since']}"

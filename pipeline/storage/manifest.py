@@ -64,7 +64,7 @@ class TopicEnds:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state of an archive."""
+    """The files of an archive, and how far the archive contains the history."""
 
     cluster_id: str | None = None
     log_topic_id: str | None = None
@@ -87,8 +87,8 @@ class Manifest:
     """The damaged files, which no longer belong to the archive."""
 
     def read(self, table: str) -> list[str]:
-        """Returns the paths of the files to read for a table, including files with stand-in
-        rows."""
+        """Returns the paths of the files that contain a table's rows, including the files that
+        replace damaged files."""
         stand_ins = [file for gone in self.set_aside for file in gone.stand_ins.get(table, ())]
         return [file.path for file in (*self.files.get(table, ()), *stand_ins)]
 
@@ -97,8 +97,8 @@ class Manifest:
         return sum(file.rows for file in self.files.get(table, ()))
 
     def live(self) -> set[str]:
-        """Returns the paths of all files that belong to the archive, including files with stand-in
-        rows."""
+        """Returns the paths of all files that belong to the archive, including the files whose rows
+        replace the rows of damaged files."""
         tables = {*self.files, *(table for gone in self.set_aside for table in gone.stand_ins)}
         return {path for table in tables for path in self.read(table)}
 

@@ -40,7 +40,7 @@ class PublishedStore(Store):
     """A store whose tables a format publishes.
 
     Staged files stay until the run ends, because other tables are made from them. The staging
-    folder is next to the tables. For object storage it is on this machine.
+    folder is next to the tables. For object storage, the staging folder is on this machine.
     """
 
     def __init__(self, folder: str, form: Format) -> None:

@@ -33,7 +33,7 @@ class Settings:
     """The address and the credentials of object storage."""
 
     endpoint: str | None = None
-    """The URL of the storage; None for Amazon's."""
+    """The URL of the object storage; None for Amazon S3."""
     region: str | None = None
     access_key: str | None = None
     secret_key: str | None = None
@@ -69,8 +69,8 @@ class Settings:
         )
 
     def delta_options(self) -> dict[str, str]:
-        """Returns the options for Delta's library. The library itself reads the keys from the
-        environment."""
+        """Returns the options for Delta's library. They have no access keys, because the library
+        reads the keys from the environment."""
         options = {} if self.region else {"AWS_REGION": "us-east-1"}
         if self.endpoint:
             options["AWS_ENDPOINT_URL"] = self.endpoint

@@ -70,7 +70,8 @@ class S3Parquet:
 
 
 def fetch_archive(url: str, folder: str) -> None:
-    """Copies the files that an archive's manifest lists from object storage to a local folder."""
+    """Downloads the files of an archive from object storage to a local folder. The archive's
+    manifest lists these files."""
     files = [MANIFEST]
     while files:
         path = fetch(f"{url}/{files.pop()}", url, folder)

@@ -31,7 +31,7 @@ from pipeline.storage.whole import fault_of
 
 FOLDER: Final = "quarantine"
 YOUNG_S: Final = 10.0
-"""The time in seconds after its last change during which a file may still be a copy in progress."""
+"""A file that was changed less than this number of seconds ago may be a copy in progress."""
 
 
 class Damaged(NamedTuple):
@@ -49,7 +49,8 @@ class Damaged(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """The end of the sentence that `lost` begins: the consequence of the damage."""
+        """The consequence of the damage, as the end of a sentence. `lost` is the beginning of this
+        sentence."""
         return (
             f"its {self.file.rows} rows are missing from the history until an intact copy is put"
             " back"
@@ -103,8 +104,8 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
 
 
 def in_place(folder: Path, gone: SetAside) -> bool:
-    """Returns True if an intact file is at the path of a file that was moved to `quarantine/`.
-    Returns False if this file can't be read."""
+    """Returns True if there is an intact file again at the path from which a file was moved to
+    `quarantine/`. Returns False if the file at this path can't be read."""
     try:
         return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
     except OSError:
@@ -112,11 +113,11 @@ def in_place(folder: Path, gone: SetAside) -> bool:
 
 
 def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
-    """Returns the damaged files at paths whose file the manifest already marks as moved to
+    """Returns the damaged files that are in the folder although the manifest marks them as moved to
     `quarantine/`.
 
-    Such a file was not moved because it had just changed, or because the process ended before the
-    move. Or it is a damaged copy that was put back at the path.
+    Either such a file was not moved, because it had just changed or because the process ended
+    before the move. Or the file was moved, and a damaged copy was put back at its path.
     """
     found = []
     for gone in manifest.set_aside:
@@ -131,9 +132,9 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
     """Moves damaged files to `quarantine/`, and restores files that are intact again. Returns None
     if there is nothing to move or restore.
 
-    The caller must hold the writer's lock. Stand-in rows are fsynced before the manifest lists
-    them, and only then the damaged file is moved. After a kill at any moment the next process
-    continues this work.
+    The caller must hold the writer's lock. The rows that replace a damaged file are fsynced before
+    the manifest lists them. Only then is the damaged file moved. If the process is killed at any
+    moment, the next process continues this work.
     """
     back = [gone for gone in manifest.set_aside if in_place(folder, gone)]
     left = left_behind(folder, manifest)
@@ -186,8 +187,8 @@ def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
 
 
 def given_up(manifest: Manifest, table: str) -> Manifest:
-    """Returns a manifest in which the damaged files of a table can no longer be restored. The files
-    with their stand-in rows become ordinary files."""
+    """Returns a manifest that no longer lists the damaged files of a table, so that they are not
+    restored. The files that replace the damaged files become ordinary files."""
     files = dict(manifest.files)
     gone = [each for each in manifest.set_aside if each.table == table]
     for name, live in (pair for each in gone for pair in each.stand_ins.items()):
@@ -239,7 +240,8 @@ def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
 
 
 def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
-    """Yields stretches without a time for the offsets that no remaining stretch covers."""
+    """Yields a stretch for each range of offsets that no remaining stretch covers. These stretches
+    have no time."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for file in manifest.files.get("stretches", ()):
         for rows in batches_of(folder / file.path, STRETCHES):

@@ -25,8 +25,8 @@ CLUSTER_FILE: Final = "_muster.json"
 """The file that contains the cluster id of the tables. Readers of Parquet skip names that begin
 with an underscore."""
 ARCHIVE_FILES: Final = ("_archive.json", "_events_checkpoint")
-"""Files that show that the folder is an archive. `--follow` writes them next to the events that it
-appends."""
+"""Files that show that a folder is an archive. `--follow` writes these files next to the events
+that it appends."""
 GROWING: Final = ("events", "stretches")
 """The tables to which `--follow` appends."""
 RUN_LOCK: Final = ".run.lock"
@@ -36,7 +36,7 @@ different lock file."""
 
 class DamagedNote(PipelineError):
     """The file with the cluster id of the tables is damaged. ``what`` is the error message without
-    the advice how to repair it."""
+    the advice on how to repair the file."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -53,7 +53,7 @@ class Store:
     has_files = True
     """True if the store can contain files next to the tables."""
     as_of_ms = 0
-    """The time in ms for which the written results hold. The run sets it."""
+    """The as-of time of the written results, in ms. The run sets it."""
     _lock: Lock | None = None
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
@@ -66,8 +66,8 @@ class Store:
         return f"{self.folder}/{name}"
 
     def reserve(self, *, new: bool = False) -> bool:
-        """Locks the folder against other runs until `close`. Returns False if it was not locked by
-        this call, for example because this store had locked it already.
+        """Locks the folder against other runs until `close`. Returns False if this call did not
+        lock the folder, for example because this store had locked it already.
 
         ``new`` creates a missing folder. Raises Held, which names the run that writes to the
         folder. Folders on other machines and on file systems without locks are not locked.
@@ -127,8 +127,9 @@ class Store:
             )
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Stores the cluster id of these tables. `check_cluster` must have accepted it. Does
-        nothing for None."""
+        """Stores ``cluster_id`` as the cluster id of the tables in this store, unless a cluster id
+        is stored already. The caller must have passed the cluster id to `check_cluster` before.
+        Does nothing for None."""
         if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
 
@@ -138,8 +139,8 @@ class Store:
         asked_ms: int | None,
         end_ms: int | None,  # noqa: ARG002
     ) -> int | None:
-        """Returns the time in ms from which on a run writes the time series ``series``; None for
-        the whole history.
+        """Returns the time in ms at which the time series ``series`` begin that a run writes; None
+        for the whole history.
 
         A folder always returns the requested time ``asked_ms``. ``end_ms`` is the requested end of
         the run, if there is one.
@@ -211,8 +212,8 @@ class Store:
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """Writes the rows of a query as a table, with the errors of `write`. Returns the paths of
-        its files."""
+        """Writes the rows of a query as a table, and returns the paths of the table's files. Raises
+        the errors of `write`."""
         return [self.write(name, lambda folder: engine.write(query, schema, folder, by), overwrite)]
 
     def make(
@@ -226,8 +227,9 @@ class Store:
         overwrite: bool = False,
         at: str | None = None,  # noqa: ARG002
     ) -> None:
-        """Writes the rows of a query as a table, with the errors of `write`, and defines a relation
-        of these rows. ``at`` is the SQL of a row's time if the table is a time series."""
+        """Writes the rows of a query as a table, and defines a relation of these rows. Raises the
+        errors of `write`. If the table is a time series, ``at`` is the SQL expression for the time
+        of a row."""
         engine.open(relation, self.put(engine, name, query, schema, by, overwrite), schema)
 
     def table_files(self, name: str) -> Sequence[str]:
@@ -274,8 +276,8 @@ class Store:
         return f"{self.folder}/.{name}.{what}"
 
     def _settle(self, name: str) -> None:
-        """Completes or undoes the replacement of a table by a killed run. Leaves the files of a
-        replacement in progress alone."""
+        """If a killed run has begun to replace the table ``name``, completes or undoes this
+        replacement. Leaves the files alone while another run replaces the table."""
         place, old = self.path(name), self._aside(name, "old")
         if not self._files.exists(old):
             return

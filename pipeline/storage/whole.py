@@ -61,7 +61,8 @@ def fault_of(
 
 
 def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
-    """Returns the fault in the bytes of a file without its rows; None if these bytes are intact."""
+    """Returns the fault in the footer of a Parquet file, given in ``data`` without the file's rows;
+    None if the footer is intact."""
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
         schema = metadata.schema.to_arrow_schema()

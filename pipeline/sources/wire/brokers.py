@@ -1,4 +1,4 @@
-"""Connections to the brokers of a cluster, with a count of the bytes that they moved."""
+"""Connections to the brokers of a cluster. They count the bytes that they send and receive."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Reach:
     addresses: tuple[Address, ...]
     security: Security = PLAINTEXT
     timeout_s: float = TIMEOUT_S
-    """The timeout in seconds for one response, and for a partition that has no leader."""
+    """The maximum time in seconds to wait for one response, or for a partition to get a leader."""
 
 
 @dataclass
@@ -125,8 +125,8 @@ class Brokers:
             raise sentence(error) from error
 
     def any_connection(self) -> Connection:
-        """Returns a connection to any broker. After `look` this is the broker that answered it.
-        Raises Unreachable if no broker answers."""
+        """Returns a connection to any broker; after a call of `look`, to the broker that answered
+        the Metadata request. Raises Unreachable if no broker answers."""
         if not self._connections:
             self.look([])
         return next(reversed(self._connections.values()))
@@ -182,8 +182,7 @@ class Patience:
         self._ends_s = clock.monotonic_s() + seconds
 
     def renew(self, more_s: float = 0.0) -> None:
-        """Restarts the timeout after progress. ``more_s`` extends it by a wait that the reader
-        itself requested from the broker."""
+        """Restarts the timeout after progress, with ``more_s`` additional seconds."""
         self._ends_s = clock.monotonic_s() + self._seconds + more_s
 
     @property
@@ -230,8 +229,8 @@ def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, li
 
 
 def described(view: View, partitions: Iterable[Partition], seconds: float) -> str:
-    """Returns a sentence which says that no broker served the lowest of ``partitions`` within
-    ``seconds``."""
+    """Returns a sentence about the first of ``partitions`` in alphabetical order: no broker served
+    this partition within ``seconds``."""
     first = min(partitions)
     node = view.leaders.get(first, -1)
     who = "has no leader" if node not in view.brokers else f"is led by broker {node}"

@@ -34,8 +34,8 @@ from pipeline.sources.wire.times import ask_times
 from pipeline.storage.manifest import TopicEnds
 
 TIMES_BYTES: Final = 8 << 20
-"""The maximum number of bytes that requests for past times may move. Such requests are sent for
-topics that are new to a follower."""
+"""The maximum number of bytes that requests for past record times may transfer. The feed sends such
+requests for topics that it reads for the first time."""
 
 
 class BrokerFeed:
@@ -149,8 +149,8 @@ class BrokerNews:
         }
 
     def _past(self, held: Mapping[Partition, set[int]]) -> pa.Table:
-        """Requests the stretches of partitions that are new to the follower from the brokers.
-        Returns these stretches."""
+        """Requests stretches from the brokers, for the partitions that `--follow` has not read
+        before. Returns these stretches."""
         if not held:
             return STRETCHES.empty_table()
         asked = TimesAsked(
@@ -197,8 +197,8 @@ def _row(
 
 
 def _ends_of(stretches: pa.Table) -> dict[Partition, int]:
-    """Returns the end offsets of partitions from those rows of STRETCHES that contain no
-    records."""
+    """Returns the end offset of each partition that has a row without records in STRETCHES. The
+    base offset of such a row is the end offset."""
     columns = [stretches[name].to_pylist() for name in STRETCHES.names[:4]]
     return {
         (topic, partition): base

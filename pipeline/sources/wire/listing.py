@@ -139,11 +139,11 @@ class _Listing:
         self.todo = list(range(len(asks)))
         self.found: dict[int, Found] = {}
         self.refused: dict[int, int] = {}
-        """By index of the requested element, an error code that a retry at another broker would not
-        fix."""
+        """The final error codes, by index of the requested element. A retry at another broker would
+        not fix such an error."""
 
     def round(self) -> None:
-        """Sends the requests that have no result yet to the leaders, once."""
+        """Sends each request that has no result yet to the partition's leader, once."""
         queues = _requests(self._brokers, self._asks, self.todo)
         under_way: dict[Connection, deque[tuple[Sent, Sequence[int]]]] = {
             connection: deque() for connection in queues
@@ -180,7 +180,7 @@ class _Listing:
                     self.refused[index] = code
 
     def give_up(self, indices: Collection[int]) -> None:
-        """Removes the elements with these indices, so that they are not requested again."""
+        """Removes the requests with these indices, so that they are not sent again."""
         self.todo = [index for index in self.todo if index not in indices]
 
     def look_again(self) -> None:

@@ -48,7 +48,7 @@ _READ_UNCOMMITTED: Final = 0
 
 @dataclass
 class Stretch:
-    """A range of offsets of one partition that was not read yet."""
+    """A range of unread offsets of one partition."""
 
     partition: int
     position: int
@@ -190,8 +190,8 @@ class LogReader:
         return taken
 
     def _records(self, entry: Value, *, is_first: bool) -> list[_Taken]:
-        """Returns the records of one partition in a response. The partition then moves to the end
-        of `_todo`, or is removed from it if it was read to its end."""
+        """Returns the records of one partition in a response. A partition that got records moves to
+        the end of `_todo`. A partition that was read to its end is removed from `_todo`."""
         stretch = self._todo[entry["partition_index"]]
         records = entry["records"] or b""
         begin = position = stretch.position

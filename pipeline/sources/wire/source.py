@@ -23,7 +23,7 @@ from pipeline.sources.wire.log import LogPart
 from pipeline.sources.wire.times import ask_times
 
 PART_RECORDS: Final = 500_000
-"""The maximum number of offsets in a part. Several partitions can share a part."""
+"""The maximum number of offsets that one task reads. A task can read several partitions."""
 
 
 class BrokerSource:
@@ -71,7 +71,7 @@ class BrokerSource:
         return [Rows(ask_times(self._brokers, asked, clock.now_ms))]
 
     def stretch_files(self) -> None:
-        """Returns None, because the stretches are parts."""
+        """Returns None, because a broker source reads no files."""
 
     def topics(self) -> Collection[str]:
         return {name for name, _ in self._brokers.view.leaders if not name.startswith("__")}

@@ -29,23 +29,24 @@ from pipeline.sources.wire.brokers import Brokers, Partition
 from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
 
 CLOSE_MS: Final = 20
-"""The distance of two points in ms that is close enough to determine the time of a record between
-them."""
+"""Two known points of a log are close if their times differ by at most this number of ms. Then the
+time of a record between the points needs no further request."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
 """The maximum number of requested times in the window: the minutes of one day. For a longer window
 the steps are longer."""
 BEFORE_MAX: Final = 240
-"""The maximum number of requested times before the window."""
+"""The maximum number of requested timestamps that are before the start of the window."""
 A_DAY_MS: Final = 86_400_000
 REST_MS: Final = 3_600_000
 """A log rests while it gets no new records. This is the minimum length in ms of a rest that
 matters: the records before it may be copies (`sql/arrivals.py`)."""
 RESTS_MAX: Final = 64
-"""The maximum number of requests per partition that search for rests of its log. The search begins
-at the log start."""
+"""The maximum number of requests per partition that search for times in which the log got no
+records. The search begins at the log start."""
 LEAST_BYTES: Final = 1 << 20
-"""The limit of bytes is never below this number, not even for short histories."""
+"""The limit on the bytes of all requests together is never below this number, even for a short
+history."""
 ASKS_AT_ONCE: Final = 2_000
 ROUNDS: Final = 80
 """The maximum number of rounds of requests that approach an offset. It is twice the number of
@@ -68,13 +69,14 @@ class Point(NamedTuple):
 
 @dataclass
 class Topic:
-    """The points of one partition."""
+    """The answers to ListOffsets requests by time for one partition, as points: each has a time and
+    an offset."""
 
     partition: Partition
     start: int
     end: int
     points: list[Point] = field(default_factory=list)
-    """The points, ordered by requested time, which is also the order of their offsets."""
+    """The points, in ascending order of the requested time and of the offset."""
 
     def add(self, asked_ms: int, found: Found) -> None:
         """Adds the point that a broker returned for the time ``asked_ms``. A point that conflicts
@@ -108,15 +110,17 @@ class Topic:
         return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
 
     def edges(self) -> list[Point]:
-        """Returns one point for each offset: that with the earliest requested time."""
+        """Returns one point for each offset. Of several points with the same offset, returns the
+        point with the earliest requested time."""
         first: dict[int, Point] = {}
         for point in self.points:
             first.setdefault(point.offset, point)
         return list(first.values())
 
     def where_it_may_have_rested(self, now_ms: int) -> int | None:
-        """Returns the next time to request, in order to decide whether the log rested between two
-        points. Returns None if the known points already decide this."""
+        """Returns the next time for which to request the offset, in order to decide whether the log
+        got no records for REST_MS between two known points. Returns None if the known points
+        already decide this."""
         for lower, upper in pairwise(self.edges()):
             until_ms = now_ms if upper.at_ms is None else upper.at_ms
             if lower.at_ms is None or until_ms - lower.at_ms <= REST_MS:
@@ -126,7 +130,8 @@ class Topic:
         return None
 
     def stretches(self) -> Iterator[dict[str, Any]]:
-        """Yields rows of STRETCHES, which cover the records between the points."""
+        """Yields rows of STRETCHES. Each row covers the records between two neighbouring points of
+        `points`."""
         edges = self.edges()
         for lower, upper in pairwise(edges):
             if lower.at_ms is not None and lower.offset < self.end:
@@ -138,8 +143,9 @@ class Topic:
                 yield self._row(future.offset + 1, self.end - 1, None, None)
 
     def _between(self, lower: Point, upper: Point) -> Iterator[dict[str, Any]]:
-        """Yields the rows for the records from ``lower`` up to, but not including, ``upper``. These
-        records are older than the time that was requested for ``upper``."""
+        """Yields the rows for the records from the offset of ``lower`` up to, but not including,
+        the offset of ``upper``. ListOffsets found ``upper`` for a requested time; the records
+        before it are older than this time."""
         assert lower.at_ms is not None
         last_ms = max(lower.at_ms, upper.asked_ms - 1)
         if upper.offset - lower.offset == 1:
@@ -240,13 +246,15 @@ class _Asking:
 
     def _close_in(self, topics: Sequence[Topic]) -> None:
         """Sends requests that approach each offset that a group committed, until the points around
-        it are close.
+        this offset are close.
 
-        Two more records are approached. One is the record before a committed offset. Its time is
-        needed only roughly: compared with the time of the commit, it shows whether records arrived
-        at the times of their timestamps. The other is the record before a last record whose
-        timestamp is in the future, because such a timestamp says nothing about when the last record
-        arrived.
+        In the same way, requests approach two other kinds of records:
+
+        - The record before a committed offset. The time of this record is needed only roughly: the
+          difference from the time of the commit shows whether records arrived at the times of their
+          timestamps.
+        - The record before the last record of a partition, if the timestamp of the last record is
+          in the future. Such a timestamp does not show when the last record arrived.
         """
         held = [
             (topic, offset, close_ms)
@@ -269,8 +277,8 @@ class _Asking:
             held = [(topic, offset, close_ms) for topic, offset, close_ms, _ in asks]
 
     def _fill(self, topics: Sequence[Topic], first_ms: int, last_ms: int, times: int) -> None:
-        """Requests times between ``first_ms`` and ``last_ms``, first in large steps. Smaller steps
-        follow only where records were written between two points."""
+        """Requests the offsets for times between ``first_ms`` and ``last_ms``, first in large
+        steps. Smaller steps follow only between two times between which records were written."""
         step = max(GRID_MS, -(-(last_ms - first_ms) // times // GRID_MS) * GRID_MS)
         grid = [first_ms, *range((first_ms // step + 1) * step, last_ms, step), last_ms]
         spans = [(topic, 0, len(grid) - 1) for topic in topics]
@@ -314,10 +322,11 @@ def _distinct(asks: Sequence[tuple[Topic, int]]) -> list[tuple[Topic, int]]:
 
 def _next_ms(topic: Topic, offset: int, close_ms: int, *, halve: bool) -> int | None:
     """Returns the next time to request in order to approach the record at ``offset``; None if the
-    points around it are close enough.
+    known points before and after the record are close enough.
 
-    With ``halve`` the returned time is the middle between the two points. Otherwise it is the time
-    expected if records arrive evenly. Callers alternate between the two.
+    With ``halve`` the returned time is the middle between these two points. Otherwise it is the
+    expected time of the record if records arrive evenly. Callers set ``halve`` in every second
+    call.
     """
     around = topic.around(offset)
     if around is None:
