@@ -30,10 +30,11 @@ class Form:
     """The name of the journal's file in the data directory. The file with the older half of the
     journal has the same name with a suffix."""
     header: str
-    """The name of the field of the file's first line that contains the format's version."""
+    """The name of the field for the format's version. This field is in the first line of a file."""
     version: int
     name: str
-    """The name of the field of a line that contains the name of the entry's page."""
+    """The field of a line in which the journal stores the name of the entry's page, such as a group
+    id."""
     kinds: Mapping[str, Callable[[Fields], Entry]]
     """For each `kind` of line, a function that creates the entry from the line's fields. The
     function raises an error for invalid fields."""
@@ -56,8 +57,8 @@ class Form:
             raise NotALine(f"not an entry: {error!r}") from None
 
     def name_of(self, line: bytes) -> tuple[str, bool]:
-        """Returns the page's name in a line, and whether the line reports that the page's object
-        was deleted. Raises NotALine."""
+        """Returns the name of the page to which a line belongs. Also returns True if the line
+        reports that the object with this name was deleted, otherwise False. Raises NotALine."""
         fields = fields_of(line)
         return str(fields.get(self.name)), self.says_gone(fields)
 

@@ -14,7 +14,8 @@ from protocol.now import Now
 
 
 class Sized(Protocol):
-    """An element of a ring."""
+    """An entry in a ring of a journal page. Its size counts against the memory limit of the
+    journal."""
 
     def size(self) -> int:
         """Returns the estimated memory of the element in bytes, including its texts."""
@@ -41,7 +42,7 @@ class Ring(Generic[KeptT]):
     def __init__(self, most: int, counted: Bytes | None = None) -> None:
         """``counted`` counts the bytes of all rings of the page to which the ring belongs."""
         self.number = 0
-        """The last key that was a number. Entries with numbers as keys are numbered from 1."""
+        """The last key that was an int. Entries with int keys are numbered from 1."""
         self._most = most
         self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
@@ -156,7 +157,8 @@ class Page:
             self._unsaved.mark(self.name, key, entry)
 
     def save_counts(self) -> None:
-        """Marks entries whose counts are not saved yet for saving, before the broker stops."""
+        """Called before the broker stops. Makes the journal save the entries whose counts are not
+        saved yet."""
         for ring in self.rings:
             for entry in ring:
                 counted = entry if isinstance(entry, Recurring) else None
@@ -260,7 +262,8 @@ class Pages(Generic[PageT]):
         self.count(page)
 
     def save_counts(self) -> None:
-        """Marks unsaved counts and young entries for saving, before the broker stops."""
+        """Marks all entries that are not saved yet, and entries whose counts are not saved yet, for
+        saving before the broker stops."""
         self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
@@ -279,7 +282,7 @@ class Pages(Generic[PageT]):
         return page
 
     def catch_up(self, page: PageT) -> None:
-        """Adds facts that are known only from the log to a page."""
+        """Adds to a page the facts that only the log contains."""
         page.loads = self.loads
 
     def count(self, page: Page) -> None:

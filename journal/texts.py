@@ -13,17 +13,17 @@ ID_CHARACTERS = 512
 SENTENCE_CHARACTERS = 2048
 """The maximum length of an id and of a sentence in a journal, in characters."""
 USUAL_TEXT_BYTES = 100
-"""The bytes of each text that are included in an entry's fixed size. Only the bytes above this
-number are counted separately."""
+"""The number of bytes of each text that the fixed size of an entry includes. Only the bytes above
+this number are counted separately."""
 
 
 class Source(StrEnum):
     """The origin of a journal's entry."""
 
     SEEN = "seen"
-    """This run of the broker observed the event."""
+    """This broker process observed the event."""
     KEPT = "kept"
-    """An earlier run of the broker observed and saved the event."""
+    """An earlier process of this broker observed and saved the event."""
     LOG = "log"
     """Only the result of the event is known, from records in the log."""
 

@@ -23,8 +23,9 @@ class Unsaved:
     __slots__ = ("_entries", "lost", "wake", "young")
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        """``wake`` is called when there is something to save: the first entry or young entry was
-        added, or the journal has queued events that may produce an entry."""
+        """``wake`` is called when there is something to save: when an entry is the first one that
+        waits, when an entry is the first one in `young`, or when the journal has queued events that
+        may produce an entry."""
         self.wake = wake
         self.lost = 0
         """The number of entries that were dropped because `UNSAVED_MAX` entries waited."""
@@ -58,8 +59,8 @@ class Unsaved:
             self.wake()
 
     def ripen(self, now: Now | None) -> None:
-        """Calls `mark` for the young entries that are old enough at ``now``, or for all young
-        entries if ``now`` is None."""
+        """Calls `mark` for each entry in `young` that may be saved at ``now``. If ``now`` is None,
+        calls `mark` for all entries in `young`."""
         while self.young:
             name = next(iter(self.young))
             key, entry, old_ms = self.young[name]

@@ -239,8 +239,8 @@ def checked_batches(
 def _checked_slowly(
     file: File, position: int, end: int, chunk_bytes: int, last_offset: int
 ) -> Generator[Checked, None, tuple[int, int]]:
-    """Yields the batches of one chunk by `whole_batches`, including the batch that crosses the end
-    of the chunk. Returns the end position and the last offset of the last batch."""
+    """Reads the batches of one chunk with `whole_batches` and yields them, including the batch that
+    crosses the end of the chunk. Returns the end position and the last offset of the last batch."""
     enough = position + chunk_bytes
     for _, header, at in whole_batches(file, position, end, chunk_bytes, last_offset):
         yield Checked(

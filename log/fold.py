@@ -70,8 +70,8 @@ def fold(
 
 
 def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
-    """Applies a control batch to the producers. Returns the transaction that it aborts as a list of
-    one element, or an empty list."""
+    """Applies a control batch to the producers. If the batch aborts a transaction, returns a list
+    with only this transaction, otherwise an empty list."""
     ended = marker_at(file, batch)
     if ended is None:
         producers.note_epoch(batch.producer_id, batch.producer_epoch)

@@ -95,10 +95,10 @@ class LeaderEpochs:
         """Overwrites the file in place. After an error, restores the entries and the file, and
         raises OSError.
 
-        The text fits into one sector: if the process is killed, the file has either the old or the
-        new bytes. After a power failure the file may have the bytes of one text and the length of
-        the other. `load` detects this case, because either the last line is incomplete or the count
-        is wrong.
+        The content fits into one sector: if the process is killed, the file has either the old or
+        the new content. After a power failure the file may have the bytes of one content and the
+        length of the other. `load` detects this case, because either the last line is incomplete or
+        the count is wrong.
         """
         try:
             self._fs.open(self._path).write(0, new)

@@ -95,8 +95,7 @@ def remove_orphans(fs: FileSystem, directory: str, gone: list[str]) -> None:
 
 
 def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
-    """Returns the files of segments that were deleted, but whose files the last process had not
-    removed yet."""
+    """Returns the files of deleted segments that the last process had not removed yet."""
     paths: dict[str, list[str]] = {}
     for name in fs.list(directory):
         if name.endswith(DELETED):

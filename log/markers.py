@@ -37,8 +37,8 @@ def marker_at(file: File, batch: Header) -> Ended | None:
 
 
 def with_markers(buffer: Buffer, headers: Iterable[BatchHeader]) -> Sequence[BatchHeader | Ended]:
-    """Returns the headers in their order, but for each control batch its marker instead of its
-    header. A control batch without a marker is omitted.
+    """Returns ``headers`` in the same order, with the header of each control batch replaced by the
+    batch's marker. A control batch without a marker is omitted.
 
     Batches are matched by their base offset, because the positions in ``headers`` may differ from
     the positions in ``buffer``.

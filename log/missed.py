@@ -1,9 +1,9 @@
 """Detects lost files of a log by comparing the log's files with each other and with the
 checkpoints.
 
-Each file was on the disk before the file that proves its existence. After a kill or a power failure
-a file therefore does not seem lost by mistake (docs/operate/operating.md, "What is missed by
-name").
+Each file was on the disk before the file that proves its existence. Therefore a file that does not
+exist because of a kill or a power failure is not reported as lost (docs/operate/operating.md, "What
+is missed by name").
 """
 
 from __future__ import annotations

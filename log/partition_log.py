@@ -87,19 +87,20 @@ class PartitionLog:
         self.committed_offset = LONG_MAX
         """The high watermark in a cluster. Every new leader keeps the records below this offset.
 
-        Records above it may still be truncated. The cleaner therefore does not remove an older
-        record because of a record above it.
+        Records at or above this offset may still be truncated. The cleaner therefore does not
+        remove a record if the newer record of the same key is at or above this offset.
         """
         self._cuts = self._cuts_synced = 0
-        """``_cuts`` is the number of truncations and dropped epochs, ``_cuts_synced`` the number of
-        those that are fsynced."""
+        """``_cuts`` is the number of changes that removed records or leader epochs.
+        ``_cuts_synced`` is the value of ``_cuts`` at the last fsync of such a change."""
         self.truncations = 0
         """The number of truncations, including truncations to an empty log."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
-        """The state of many producers at the last roll, for the producer snapshot; None if none
-        must be written. The log's owner packs the image and passes it to `write_image`."""
+        """The state of many producers at the last roll, from which the producer snapshot must still
+        be written; None if no snapshot must be written. The log's owner packs the image and passes
+        it to `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
         """The reason why appends are rejected; None if appends are accepted."""
@@ -107,8 +108,8 @@ class PartitionLog:
         """The reason why the log's owner can't use the log; None if it can. With a reason the log
         rejects appends and deletions until a restart."""
         self.failed_for_good = False
-        """True after a failed flush, or after a failed truncation that followed a failed write. No
-        probe write is tried then."""
+        """True after a failed flush, or after a failed truncation that followed a failed write.
+        While it is True, no probe write is tried."""
         self._final_reason: str | None = None
         self._flushing = Lock()
         self._imaging = Lock()
@@ -172,7 +173,8 @@ class PartitionLog:
         return self.segments.active
 
     def _fold(self) -> None:
-        """Rebuilds producers, epochs and transactions from the headers of the batches."""
+        """Rebuilds the producer states, the leader epochs and the transactions from the headers of
+        the log's batches."""
         known, reread = self.recovery.epochs_without_producers, self.recovery.first_reread
         self.active.transactions.truncate_to(self.log_end_offset)
         fold(
@@ -357,8 +359,8 @@ class PartitionLog:
 
     def drop_empty_epochs(self) -> None:
         """Drops the leader epochs without a batch, because the leader may not have these epochs.
-        The caller has truncated the log before. `sync_cuts` then makes the truncation and the
-        dropped epochs durable. Raises LogPoisoned."""
+        The caller must truncate the log first, and call `sync_cuts` afterwards to make the
+        truncation and the dropped epochs durable. Raises LogPoisoned."""
         try:
             if self.epochs.truncate_from_end(self.log_end_offset, durable=False):
                 self._note_cut()
@@ -477,7 +479,8 @@ class PartitionLog:
                 self.image = self.producers.freeze(self.log_end_offset)
 
     def _drop_image(self) -> None:
-        """Discards the image, if there is one, because it was written or the log was truncated."""
+        """Discards the image, if there is one. Called after the image was written or the log was
+        truncated."""
         image, self.image = self.image, None
         if image is not None:
             with self._imaging:
@@ -685,11 +688,11 @@ class PartitionLog:
     # -- deletion and truncation
 
     def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
-        """Deletes the segments that retention or the log start offset requires to delete. Returns
-        their base offsets. Also removes the files of earlier deletions.
+        """Deletes the segments that must be deleted because of retention or the log start offset.
+        Returns the base offsets of these segments. Also removes the files of earlier deletions.
 
-        A segment that reaches above ``max_offset`` (default: the log end offset) is kept. If a
-        segment can't be deleted, the other segments are still deleted; ``segments.undeleted`` has
+        A segment whose end offset is above ``max_offset`` (default: the log end offset) is kept. If
+        a segment can't be deleted, the other segments are still deleted; ``segments.undeleted`` has
         the reason, and the next call retries. Raises OSError.
         """
         segments = self.segments
@@ -745,8 +748,8 @@ class PartitionLog:
         return [segment.base_offset for segment in gone]
 
     def expire_producers(self, now_ms: int) -> Iterator[None]:
-        """Removes the producers that were idle for longer than their expiration time, in short
-        steps."""
+        """Removes, in short steps, the producers that were idle for longer than
+        `producer.id.expiration.ms`."""
         return self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
 
     def delete_records(self, offset: int, max_offset: int | None = None) -> int:
@@ -769,8 +772,8 @@ class PartitionLog:
         """Drops the batch that contains ``offset`` and all later batches. Returns the new log end
         offset. Raises LogPoisoned and LogBusy.
 
-        If no batch is dropped, an epoch without a batch that begins at the log end offset is kept.
-        `sync_cuts` makes the truncation durable.
+        If no batch is dropped, the leader epochs do not change either: an epoch that begins at the
+        log end offset and has no batch yet is kept. `sync_cuts` makes the truncation durable.
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
@@ -824,7 +827,8 @@ class PartitionLog:
 
     @property
     def cuts_are_synced(self) -> bool:
-        """Returns whether all truncations are fsynced. Appends must wait until they are."""
+        """Returns True if all truncations are fsynced. While it is False, callers must not append
+        to the log."""
         return self._cuts == self._cuts_synced
 
     def sync_cuts(self) -> None:

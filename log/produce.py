@@ -82,8 +82,8 @@ def place(
 def _check_producers(
     headers: list[BatchHeader], producers: ProducerStates, from_zero: bool
 ) -> Appended | None:
-    """Checks each batch as if the earlier batches were already appended. If a batch is a duplicate,
-    returns the batch in the log that it repeats, else None. Raises AppendRefused."""
+    """Checks each batch as if the earlier batches were already appended. If a batch repeats a batch
+    that is in the log, returns that batch of the log, else None. Raises AppendRefused."""
     if len(headers) == 1:
         known = producers.duplicate_of(headers[0])
         if known is None:
@@ -101,8 +101,8 @@ def _check_producers(
 
 
 def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogConfig) -> Placed:
-    """Sets the offsets of a message set of magic 0 or 1, whose offsets count from 0, in the same
-    way as `place`."""
+    """Sets the offsets of a message set of magic 0 or 1, as `place` does for batches. In
+    ``messages`` the offsets count from 0."""
     buffer = placed(messages, offset, stamp_ms)
     headers = [header for header, _ in iter_stored(buffer)]
     for header in headers:

@@ -32,8 +32,8 @@ RECORDS_MAX = 5000
 """A batch with more records than this number is not decoded. With this limit a read takes at most
 about 5 ms. The size of a decoded batch is limited too."""
 BATCHES_MAX = 1000
-"""The number of batches without data records (cleaned batches or markers) after which the search
-ends."""
+"""A search for a record's time ends after this number of batches without data records (cleaned
+batches or markers)."""
 
 NEAR = 1000
 """The maximum number of offsets that a search advances batch by batch. For a greater distance it
@@ -50,7 +50,8 @@ class RecordTime(NamedTuple):
     timestamp_ms: int
     approximate: bool
     none_below: int = 0
-    """The offset below which the log has only markers. Set if the timestamp is -1."""
+    """If ``timestamp_ms`` is -1: the offset below which the rest of the log has only markers.
+    Otherwise 0."""
 
 
 class TimeReader:

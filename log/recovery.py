@@ -1,8 +1,8 @@
 """Opens the segments of a log: checks them after a crash, truncates a torn tail, rebuilds indexes.
 
 After a clean stop only the end of the last segment is checked. After any other stop, recovery reads
-and checks every batch in the segments that reach above the *recovery point*. All records below the
-recovery point were fsynced.
+and checks every batch in the segments that have an offset at or above the *recovery point*. All
+records below the recovery point were fsynced.
 
 Damage at or above the recovery point is a torn tail, the remains of an interrupted write. The log
 is truncated at the damage, and the report has an entry. Intact batches after the damage are kept in
@@ -148,8 +148,8 @@ def open_segments(
 
 
 def _open_each(opening: _Opening, segments: list[Segment]) -> int:
-    """Opens or checks each segment. Removes the segments after damage from the list. Returns the
-    log end offset."""
+    """Opens or checks each segment. Removes the segments that follow a damaged segment from the
+    list. Returns the log end offset."""
     end_offset = -1
     joined = False
     for index, segment in enumerate(segments):
@@ -196,9 +196,8 @@ def _check_gap(
     """Raises MissingFiles unless a cleaner or a power failure may have caused the gap between two
     segments.
 
-    ``joined`` means that the first segment was checked and has never been cleaned. The records that
-    are missing at the end of the first segment, at or above the recovery point, were then never
-    fsynced.
+    If ``joined`` is True, the first segment was checked and has never been cleaned. Records at or
+    above the recovery point that are missing at the end of this segment were then never fsynced.
     """
     if opening.missing or opening.truncate or _cleaned(opening, following):
         return

@@ -24,10 +24,10 @@ class Piece(NamedTuple):
 
     buffer: memoryview
     epochs: Sequence[tuple[int, int]]
-    """The leader epochs that begin in these batches, each with its start offset."""
+    """The leader epochs that begin in the batches of this piece, each with its start offset."""
     producers: Sequence[BatchHeader | Ended]
-    """The headers of the batches with a producer id. For a control batch it is the marker instead.
-    """
+    """The header of each data batch with a producer id, and the marker of each control batch, in
+    log order."""
     last_offset: int
     max_timestamp_ms: int
 
@@ -45,7 +45,7 @@ class BelowEnd(CorruptRecords):
 
 
 AT_ONCE = 1500
-"""The number of batches that are checked and appended in one piece of work, which takes 7 ms."""
+"""The number of batches that are checked and appended at once, in 7 ms."""
 
 
 def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: int) -> list[Piece]:
@@ -91,7 +91,7 @@ def _piece(whole: memoryview, headers: Sequence[BatchHeader], latest_epoch: int)
 
 def _of_producer(whole: memoryview, header: BatchHeader) -> BatchHeader | Ended:
     """Returns the marker of a control batch. Returns the header for any other batch, and for a
-    control batch without records that a cleaner has left."""
+    control batch from which a cleaner has removed all records."""
     return (marker_in(whole, header) if header.is_control else None) or header
 
 

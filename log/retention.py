@@ -18,7 +18,7 @@ def count_leaving(
     limit: int,
     now_ms: int,
 ) -> int:
-    """Returns how many of the oldest segments must be deleted. A segment that reaches above
+    """Returns how many of the oldest segments must be deleted. A segment whose end offset is above
     ``limit`` is kept. An empty active segment is kept; an active segment with records may be
     counted. Raises OSError."""
     all_of_them = segments.with_ends(end_offset)
@@ -51,8 +51,9 @@ def count_leaving(
 
 
 def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
-    """Returns the milliseconds after which the oldest segment or deleted files must be removed if
-    the log does not change; None if nothing must be removed. Raises OSError."""
+    """Returns the time in ms after which the oldest segment, or files that are marked as deleted,
+    must be removed if the log does not change. Returns None if nothing must be removed. Raises
+    OSError."""
     times = [leaving.due_ms - now_ms for leaving in segments.pending_deletes]
     first = segments[0]
     if config.deletes and config.retention_ms >= 0 and (first.size or first is not segments.active):

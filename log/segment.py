@@ -97,7 +97,7 @@ class Segment:
         """The last offset of the first batch that has the segment's largest timestamp."""
         self.first_timestamp_ms = -1
         """The largest timestamp of the first batch; -1 if unknown. The age for `segment.ms` is
-        measured from it."""
+        measured from this timestamp."""
         self.bytes_since_entry = 0
         self.created_ms = -1
         self.jitter_ms = 0
@@ -331,7 +331,7 @@ class Segment:
         return end_offset
 
     def clear(self) -> None:
-        """Resets what is stored about the batches, before the batches are read again."""
+        """Resets the stored facts about the batches, before the batches are read again."""
         self.index.clear()
         self.time_index.clear()
         self.max_timestamp_ms = self.first_timestamp_ms = -1

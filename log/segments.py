@@ -41,8 +41,8 @@ class Segments:
         self.pending_deletes: list[Leaving] = []
         """Deleted segments whose files are not yet removed."""
         self.undeleted: OSError | None = None
-        """The first error of the last retention check, which could not remove some files; None
-        without an error. The next check retries."""
+        """The error of the first file that the last retention check could not remove; None if it
+        removed all files. The next check retries."""
         self.swapping = False
         """Whether a cleaned segment is replacing old segments. Segments must not be deleted during
         this time."""
@@ -142,8 +142,8 @@ class Segments:
         return Slice(segment.file.opened(), place.position, length), length < first, segment
 
     def _cap(self, segment: Segment, limit: int, wait: bool) -> int:
-        """Returns the position of the first batch in ``segment`` that reaches ``limit``. If no
-        batch does, returns the end of the segment.
+        """Returns the position of the first batch in ``segment`` with an offset at or above
+        ``limit``; the end of the segment if it has no such batch.
 
         The last result is cached. While a transaction is open, all consumers that read up to the
         last stable offset stop at the same position.
@@ -268,15 +268,16 @@ class Segments:
         self.pending_deletes = waiting
 
     def note_undeleted(self, error: OSError) -> None:
-        """Records the error of a failed removal. Only the first error of a retention check is
-        kept."""
+        """Records the error of a segment that could not be removed. Only the first error of a
+        retention check is kept."""
         self.undeleted = self.undeleted or error
 
     # -- fsync
 
     def fsync(self, from_offset: int, end_offset: int, closing: bool = False) -> None:
-        """Fsyncs the segments that reach ``from_offset``, and all directory entries. With
-        ``closing`` also fsyncs the active segment's indexes, which must be sealed.
+        """Fsyncs each segment whose end is at or above ``from_offset``, and all directory entries.
+        With ``closing``, also fsyncs the indexes of the active segment; the caller must have sealed
+        them.
 
         Only one thread may call this method at a time. Appends may run concurrently. Raises
         OSError.
@@ -289,7 +290,7 @@ class Segments:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Fsyncs the directories that have new names. Raises OSError.
+        """Fsyncs the directories in which files were created or renamed. Raises OSError.
 
         Each directory is removed from ``unsynced_directories`` before its fsync. Another thread may
         add a directory at any time; this call or the next one fsyncs it. If an fsync fails, its

@@ -74,8 +74,8 @@ class ReadInfo(NamedTuple):
     log_end_offset: int
     first_entry_incomplete: bool = False
     segment: Segment | None = None
-    """The segment to which the bytes belong; None if no bytes were read. It may have been removed
-    from the log after the read."""
+    """The segment to which the bytes belong; None if no bytes were read. After the read, the
+    segment may have been removed from the log."""
 
     @property
     def size_bytes(self) -> int:

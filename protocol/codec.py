@@ -100,8 +100,8 @@ class StructCodec:
     """Reads and writes one struct. Neighbouring fields of fixed size are packed together with one
     ``struct.Struct``.
 
-    ``min_bytes`` is the minimum size of a value. With it, decoding rejects an array whose claimed
-    count of values does not fit in the remaining bytes.
+    ``min_bytes`` is the minimum size of an encoded struct. The decoder of an array of structs uses
+    it to reject a count of structs that can't fit in the remaining bytes.
     """
 
     __slots__ = ("_absent", "_fresh", "_known", "_reads", "_tag_section", "_writes", "min_bytes")

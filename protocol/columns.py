@@ -19,7 +19,7 @@ from protocol.wire import MAX_STRING_BYTES, varint
 
 KEPT_ELEMENTS: Final = 4096
 KEPT_COUNT: Final = 2048
-"""The maximum element count of an array for which the struct is cached."""
+"""The cache has packers and unpackers of arrays with at most this number of elements."""
 
 _INT16_PREFIX: Final = struct.Struct(">h").pack
 _INT32_PREFIX: Final = struct.Struct(">i").pack

@@ -37,7 +37,7 @@ Codec = TypeVar("Codec", bound=Callable[..., Any])
 
 
 def _built() -> tuple[ModuleType | None, str]:
-    """Returns the compiled module, or None, and a text that gives the reason."""
+    """Returns the compiled module, or None if Python codecs are used; and the text of `IN_USE`."""
     if os.environ.get(SWITCH) == "python":
         return None, f"python ({SWITCH}=python)"
     try:

@@ -2,8 +2,8 @@
 type "consumer".
 
 Subscription and Assignment begin with an int16 version. A later version only appends fields, so its
-beginning can be read as version 0 (KIP-429). The broker and the coordinator use only the subscribed
-topics themselves.
+beginning can be read as version 0 (KIP-429). The broker and the coordinator need only the
+subscribed topics for their own work.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ NEVER = 1 << 62
 
 
 class Timer:
-    """One deadline. All timers of a heap use the same clock, which may be any clock."""
+    """One deadline. The timers of a heap may use any clock, but they all use the same one."""
 
     __slots__ = ("due_ms", "fell_due_ms", "queued_ms")
 
@@ -62,11 +62,9 @@ class Deadlines(Generic[TimerT]):
             self._push(timer)
 
     def pop(self, now_ms: int) -> TimerT | None:
-        """Removes the earliest entry, whose time must have been reached. Returns its timer if the
-        timer is due, and disarms it.
-
-        Returns None if the entry was void or its time too early.
-        """
+        """Removes the earliest entry. The caller must have checked that the time of this entry is
+        reached. If the entry's timer is due, disarms the timer and returns it. Returns None if the
+        timer was disarmed, or set to a later time, after the entry was made."""
         queued_ms, _, timer = heappop(self._heap)
         self.next_ms = self._heap[0][0] if self._heap else None
         if timer.queued_ms != queued_ms:

@@ -2,8 +2,8 @@
 
 One byte on the wire may be an array element that needs a hundred bytes in memory, so elements are
 counted first. The counter follows the table of the message like the reference codec. It allocates
-no memory, skips elements of a fixed size in one step, and stops above its limit. Elements of arrays
-at any depth count, and tagged fields.
+no memory, skips elements of a fixed size in one step, and stops above its limit. The elements of
+arrays at any depth, and the tagged fields, are counted.
 """
 
 from __future__ import annotations

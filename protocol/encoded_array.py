@@ -10,7 +10,8 @@ from protocol.schema import Array, Field, Struct, Type
 
 
 class EncodedArray:
-    """The encoded elements of an array. In a value it is used in place of the list of elements."""
+    """The encoded elements of an array. The value of a message may have this object as a field
+    instead of a list of elements."""
 
     __slots__ = ("_write", "count", "data")
 

@@ -94,8 +94,8 @@ class Field(NamedTuple):
     never null."""
     tag: int | None = None
     default: Any = UNSET
-    """The value that the field has in versions without it. By default it is the default of the
-    field's type."""
+    """The value that the field has in versions that do not contain it. If no value is given, it is
+    the default of the field's type."""
 
 
 class Api:

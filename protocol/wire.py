@@ -175,8 +175,8 @@ def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tup
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """Returns the position after the tagged fields at ``position``. Checks them like a reader, but
-    does not return them."""
+    """Returns the position after the tagged fields at ``position``. Raises ProtocolError if the
+    tagged fields are invalid."""
     count, position = read_varint(buffer, position)
     if count > MAX_SKIPPED_TAGS:
         raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")

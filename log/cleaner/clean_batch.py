@@ -125,8 +125,8 @@ def horizon_of(frame: Frame) -> int | None:
 
 def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[bytes, int]:
     """Returns the batch with only the records at the offsets ``live``, and their number (at least
-    1). Raises CorruptRecords. Twice as fast as `thin`, but only for a batch without live tombstones
-    and without a delete horizon."""
+    1). Raises CorruptRecords. Twice as fast as `thin`. The batch must have no live tombstones and
+    no delete horizon."""
     base_offset, count = frame.base_offset, frame.record_count
     parts: list[bytes] = []
     size = len(section)
@@ -184,7 +184,7 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
 
 
 def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int | None) -> bytes:
-    """Returns the batch with only the records in ``kept``, which has at least one record.
+    """Returns the batch with only the records in ``kept``; ``kept`` must not be empty.
     ``new_horizon_ms`` becomes the batch's delete horizon; with None the base timestamp is
     unchanged."""
     base_timestamp = frame.base_timestamp
@@ -215,8 +215,8 @@ def _assemble(
     max_timestamp: int,
     sets_horizon: bool,
 ) -> bytes:
-    """Returns ``frame`` with the records ``parts`` in place of its own. ``max_timestamp`` is the
-    largest timestamp of these records, unless the batch has log append time."""
+    """Returns ``frame`` with its records replaced by the records ``parts``. ``max_timestamp`` is
+    the largest timestamp of the new records, unless the batch has log append time."""
     attributes = frame.attributes & (_COPIED_BITS | DELETE_HORIZON_BIT)
     return assemble_batch(
         b"".join(parts),
@@ -266,8 +266,8 @@ def messages_of(frame: Frame, path: str) -> list[Record]:
 
 
 def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
-    """Returns the wrapper ``frame`` with only the messages in ``kept``, which has at least one
-    message."""
+    """Returns the wrapper ``frame`` with only the messages in ``kept``. ``kept`` must have at least
+    one message."""
     stamped = bool(frame.attributes & LOG_APPEND_BIT)
     return encode(
         kept,

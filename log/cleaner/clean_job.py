@@ -33,9 +33,8 @@ class CleanJob:
     stable_offset: int = LONG_MAX
     """The first offset of the earliest open transaction; LONG_MAX without an open transaction."""
     keep_tombstones_from: int = LONG_MAX
-    """Tombstones at or above this offset are kept, because the owner of the log may still load a
-    snapshot of the state at this offset. This snapshot does not contain the deletions of these
-    tombstones."""
+    """Tombstones at or above this offset are kept. The owner of the log may still load a snapshot
+    of the state at this offset, and needs the tombstones to repeat the later deletions."""
     late_go: bool = False
     """True if batches that were written after the end of their transaction must be removed. The
     owner of the log skips such batches when it loads the log."""
@@ -50,8 +49,9 @@ class CleanJob:
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The last data offset (-1 if none) and the epoch of each producer, by producer id.
 
-    The batches at these offsets are kept, if necessary without records. Most producers are sent in
-    separate lines after the job, because there may be many.
+    The batches at these offsets are kept, if necessary without records. Because there may be many
+    producers, most of them are sent to the cleaner process in lines of their own, after the line
+    with the job.
     """
 
 
@@ -110,8 +110,8 @@ def encode_job(job: CleanJob) -> bytes:
 
 
 def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Encodes a part of the producers as one line. After the last such line, a line without
-    producers follows."""
+    """Encodes some of a job's producers as one line. After the last such line, the sender must add
+    a line without producers."""
     return json.dumps(producers).encode() + b"\n"
 
 

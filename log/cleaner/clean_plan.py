@@ -106,8 +106,8 @@ def changes_in_ms(
 def group_segments(
     segments: Sequence[SegmentFacts], end_offset: int, segment_bytes: int, index_bytes: int
 ) -> list[list[int]]:
-    """Returns groups of segments below ``end_offset``, by their base offsets. Each group is merged
-    into one new segment.
+    """Returns groups of segments that begin below ``end_offset``. A group is the list of the base
+    offsets of its segments, which are merged into one new segment.
 
     A group has adjacent segments. The sum of the sizes of its segments fits `segment.bytes` and
     `segment.index.bytes`, and their offsets fit the four bytes of index entries. The active

@@ -218,9 +218,9 @@ class Transactions:
         """Reads the headers of segments, each given as (file, size), in order. Raises CorruptLog.
 
         A transaction without a marker in these segments is open if it begins at or above
-        ``stable_offset``. Otherwise it was aborted if it is in ``ended``, the index of the segment
-        after them. With ``late_go`` a batch counts as aborted if it follows a marker of its
-        producer with a higher epoch.
+        ``stable_offset``. Otherwise it was aborted if it is in ``ended``, the transaction index of
+        the first segment after the segments in ``files``. With ``late_go`` a batch counts as
+        aborted if it follows a marker of its producer with a higher epoch.
         """
         found = cls()
         open_since: dict[int, int] = {}

@@ -91,9 +91,9 @@ class _Cleaning:
         self._last_entered = -1
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
-        """The producers of open transactions with a copied batch; their marker was not read yet."""
+        """Ids of producers with a copied batch of a transaction whose marker was not read yet."""
         self._ends: set[int] = set()
-        """Offsets of markers whose transactions have a copied batch, in the current group."""
+        """Offsets, in the current group, of the markers of transactions with a copied batch."""
         self._closed = {
             segment.base_offset: segment.size
             for segment in self.segments[:-1]
@@ -120,8 +120,8 @@ class _Cleaning:
     # -- the map
 
     def build_map(self) -> None:
-        """Enters the dirty part's keys into the map, up to its memory limit or an open
-        transaction."""
+        """Enters the keys of the dirty part into the offset map. Stops at an open transaction, or
+        when the map has reached its memory limit."""
         job = self.job
         bases = list(self._closed)
         if bases and bases[0] < job.first_dirty_offset:
@@ -133,7 +133,7 @@ class _Cleaning:
         self._freeze()
 
     def _enter_segment(self, base_offset: int) -> bool:
-        """Enters the keys of a segment. Returns False if the map must end within the segment."""
+        """Adds a segment's keys to the map. Returns False if the map ends within the segment."""
         file, size = self._open(base_offset)
         for frame in frames(file, size, self.pace):
             if frame.last_offset < self.job.first_dirty_offset:
@@ -295,8 +295,8 @@ class _Cleaning:
         return self._keep(frame, section, {offset if offset >= 0 else ~offset for offset in live})
 
     def _keep_values(self, frame: Frame, section: bytes, live: set[int]) -> bytes:
-        """Returns the batch with only the records at the offsets ``live``. These records must not
-        be tombstones."""
+        """Returns the batch with only the records at the offsets ``live``. The caller checks that
+        none of these records is a tombstone."""
         batch, kept = clean_batch.thin_plain(frame, section, live)
         self.done.records_kept += kept
         return batch
@@ -348,7 +348,7 @@ class _Cleaning:
         return clean_batch.message_with(frame, kept) if kept else None
 
     def _is_old(self, message: Record, path: str) -> bool:
-        """Returns whether a tombstone is expired, and below `CleanJob.keep_tombstones_from`."""
+        """Returns whether a tombstone has expired and is below `CleanJob.keep_tombstones_from`."""
         job = self.job
         time_ms = message.timestamp if message.timestamp >= 0 else self.fs.modified_ms(path)
         return (
@@ -384,8 +384,8 @@ class _Cleaning:
         return frame.chunk[frame.start : frame.stop]
 
     def _is_last_of_producer(self, frame: Frame) -> bool:
-        """Returns whether this batch has the last sequence number of its producer, or the last
-        epoch if no data batch of the producer is left."""
+        """Returns whether this batch has the last sequence number of its producer; if no data batch
+        of the producer is left, whether this batch is a marker with the last epoch."""
         if frame.producer_id < 0:
             return False
         known = self.job.producers.get(frame.producer_id)

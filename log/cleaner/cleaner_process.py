@@ -62,8 +62,8 @@ def serve(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Does the jobs from ``lines`` until an empty line is read. ``clock`` and ``sleep`` use
-    seconds."""
+    """Executes the cleaning jobs that ``lines`` returns, one job per call, until ``lines`` returns
+    an empty line. ``clock`` returns seconds, and ``sleep`` accepts seconds."""
 
     def emit(answer: Answer) -> None:
         write(encode_answer(answer))

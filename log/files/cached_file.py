@@ -18,7 +18,7 @@ class CachedFile:
         self.path = file.path
 
     def read(self, position: int, length: int) -> bytes | bytearray:
-        """Implements File.read. The requested bytes must be within the file."""
+        """Implements File.read. The caller may request only bytes within the file."""
         data = self._file.read_cached(position, length)
         if data is None or len(data) < length:
             raise NotInMemory

@@ -33,8 +33,8 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """The path at which the file was opened. After a `FileSystem.rename` to which this file was
-        passed, it is the new path."""
+        """The path at which the file was opened. If the file was renamed by `FileSystem.rename`,
+        the new path."""
 
     def opened(self) -> File:
         """Returns the same file as an object that keeps the descriptor open while the object is
@@ -191,8 +191,8 @@ class OsLock:
 
 
 def open_files_max() -> int:
-    """Returns how many of the process's descriptors may be used for files. The rest is for
-    sockets."""
+    """Returns the maximum number of file descriptors for files. The process needs its other
+    descriptors for sockets."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, soft // 2)
 

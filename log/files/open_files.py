@@ -36,7 +36,8 @@ class OpenFiles:
         self.lock = Lock()
         """The lock for opening, closing and renaming files. Reads and writes do not acquire it."""
         self._clock: deque[ref[BoundedFile]] = deque()
-        """References to the open files, except kept files. Some references may be dead."""
+        """Weak references to the open files, except files whose descriptor must stay open. An
+        object may already be deleted; then its reference is dead."""
 
     def open(self, path: str, create: bool) -> BoundedFile:
         with self.lock:

@@ -159,7 +159,7 @@ class OffsetIndex(IndexFile):
     entry_bytes = _POSITION_ENTRY.size
 
     def append(self, offset: int, position: int) -> None:
-        """Adds an entry for the batch at ``position``. The batch ends with ``offset``."""
+        """Adds an entry for the batch at ``position``, whose last offset is ``offset``."""
         self.add(_POSITION_ENTRY.pack(offset - self.base_offset, position))
 
     def entry(self, index: int, wait: bool = True) -> tuple[int, int]:

@@ -29,7 +29,7 @@ _FAN_BITS = 3
 class Aborted(NamedTuple):
     """An aborted transaction: its first offset, and the offset of its marker in ``last_offset``.
     ``stable_offset`` is the last stable offset after the marker was written: all transactions that
-    began below it had ended."""
+    began below this offset had ended."""
 
     producer_id: int
     first_offset: int
@@ -49,8 +49,8 @@ class TransactionIndex:
         self._file: File | None = None
         self._data = bytearray()
         self._least: list[array[int]] = []
-        """The smallest first offset of each 8 entries, then of each 8 such groups, and so on. A
-        search uses these offsets to skip entries."""
+        """An index for searches. The first array has the smallest first offset of each 8 entries,
+        the next array the smallest of each 64 entries, and so on."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
@@ -180,7 +180,7 @@ class TransactionIndex:
             self._least.append(below)
 
     def _note(self, first_offset: int) -> None:
-        """Enters the first offset of a new entry into ``_least``."""
+        """Adds the first offset of a new entry to the search index ``_least``."""
         index = len(self)
         for least in self._least:
             index >>= _FAN_BITS

@@ -16,7 +16,8 @@ from protocol.records.batch import TRANSACTIONAL_BIT
 
 
 class AcceptedProducers:
-    """The states of producers after all accepted records."""
+    """The states of producers after all accepted records, including the accepted records that are
+    not appended yet."""
 
     __slots__ = ("_accepted", "_appended")
 
@@ -27,7 +28,8 @@ class AcceptedProducers:
         producer."""
 
     def of(self, producer_id: int) -> ProducerStates:
-        """Returns the states by which a decision about this producer must be made."""
+        """Returns the producer states that decide about this producer: the accepted state if the
+        producer has accepted records, otherwise the state in the log."""
         return self._accepted.get(producer_id, self._appended)
 
     def note(self, producer_id: int, epoch: int, first_offset: int, last_offset: int) -> None:

@@ -349,8 +349,8 @@ class ProducerStates:
     # -- snapshots
 
     def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
-        """Yields, for each producer id, the last offset of its data batches (-1 if none) and its
-        epoch. The result is yielded in pieces, between which the states may change."""
+        """Yields dicts that map some producer ids to the last offset of the producer's data batches
+        (-1 if none) and its epoch. The states may change between two dicts."""
         for piece in self._table.pieces():
             yield {
                 producer_id: (
@@ -366,7 +366,8 @@ class ProducerStates:
         return ProducerImage(offset, self._table.freeze())
 
     def thaw(self) -> None:
-        """Ends the extra cost of `freeze`, because the image is no longer read."""
+        """Called when the image that `freeze` returned is no longer read. Later changes of the
+        states then cost no more than before `freeze`."""
         self._table.thaw()
 
     def restore(self, data: bytes) -> bool:

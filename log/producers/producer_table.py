@@ -26,8 +26,8 @@ NEW: State = (-1, -1, -1, -1)
 SPREAD_ABOVE = 2048
 """The maximum number of producers in one dict. A copy of a dict of this size takes 1 ms."""
 _A_PIECE = 256
-"""The number of producers in a piece of an iteration. It is small because removing the last of a
-million producers may free all their memory, which takes 0.1 ms per MiB."""
+"""The number of producers that one step of an iteration handles. It is small because removing the
+last of a million producers may free all their memory, which takes 0.1 ms per MiB."""
 _SHARDS = 257  # a prime, so that ids with distances of a power of two are spread
 
 
@@ -67,7 +67,8 @@ class ProducerTable:
         del self._shards[index][producer_id]
 
     def pieces(self) -> Iterator[list[tuple[int, State]]]:
-        """Yields ids and states, a few at a time. The states may change between two pieces."""
+        """Yields the producer ids with their states, in short lists. The states may change before
+        the next list is yielded."""
         return pieces(tuple(self._shards))
 
     def freeze(self) -> Sequence[dict[int, State]]:
@@ -77,7 +78,7 @@ class ProducerTable:
         return tuple(self._shards)
 
     def thaw(self) -> None:
-        """Ends the extra cost of `freeze`, because the frozen dicts are no longer read."""
+        """Called when the result of `freeze` is no longer read. Changes then copy no more dicts."""
         self._frozen.clear()
 
     def clear(self) -> None:
@@ -85,13 +86,13 @@ class ProducerTable:
         self._use([{}])
 
     def _use(self, shards: list[dict[int, State]]) -> None:
-        """Replaces the dicts by ``shards``. A producer is in the dict with the index producer id
-        modulo number of dicts."""
+        """Replaces the dicts by ``shards``. A producer id is in the dict whose index is the
+        producer id modulo the number of dicts."""
         self._shards = shards
         few = len(shards) == 1
         self.get: Callable[[int], State | None] = shards[0].get if few else partial(_find, shards)
-        """Returns the state of a producer, or None. While the table has only one dict, this is a
-        single lookup, because the function is called for each batch."""
+        """Returns the state of a producer, or None. The function is called for each batch, so it is
+        a single dict lookup while the table has only one dict."""
 
     def _thaw(self, index: int) -> None:
         if index in self._frozen:
@@ -108,8 +109,8 @@ class ProducerTable:
 
 
 def pieces(shards: Sequence[dict[int, State]]) -> Iterator[list[tuple[int, State]]]:
-    """Yields ids and states of ``shards``, a few at a time. The dicts may change between two
-    pieces."""
+    """Yields the ids and states of ``shards`` in short lists. The dicts may change between two
+    lists."""
     for shard in shards:
         ids = list(reversed(shard))
         while ids:

@@ -43,7 +43,7 @@ _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
 _LOW_ATTRIBUTES_POSITION = 22
-"""The position of the low byte of the attributes, which has all bits in use."""
+"""The position of the low byte of the attributes. No bits of the high byte are in use."""
 _CHECKED = struct.Struct(">hiqqqhii")
 _EPOCH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -103,8 +103,8 @@ class BatchHeader:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The wall time in ms from which on tombstones and markers in a cleaned batch may be
-        removed; None if it is not set. It is stored in the base timestamp."""
+        """The wall time in ms after which tombstones and markers in a cleaned batch may be removed;
+        None if it is not set. This time is stored in the batch's base timestamp."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON_BIT else None
 
     @property

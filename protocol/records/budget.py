@@ -1,9 +1,10 @@
 """Limits the cost of checking the records of one request.
 
-Records may claim or decompress to far more than their size: a hundred kilobytes in gzip can contain
-a hundred megabytes, which can be fifteen million records, or one record with fifty million headers.
-Therefore a budget counts decompressed bytes and elements: records, headers and messages. One
-`Budget` is for all batches of a request, including damaged batches.
+The records of a request may decompress to far more than the size of the request: a hundred
+kilobytes in gzip can contain a hundred megabytes, which can be fifteen million records, or one
+record with fifty million headers. Therefore a budget counts decompressed bytes and elements:
+records, headers and messages. One `Budget` is for all batches of a request, including damaged
+batches.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Budget:
             raise _too_many()
 
     def take_recompressed(self, size_bytes: int) -> None:
-        """Charges for bytes that are compressed again."""
+        """Counts ``size_bytes`` bytes that must be compressed again. Raises OverBudget if the
+        request exceeds its budget."""
         self.recompressed_left -= size_bytes
         if self.recompressed_left < 0:
             raise _over(

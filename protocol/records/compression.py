@@ -75,8 +75,8 @@ def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None)
 
 
 def _lz4_level(level: int | None) -> int:
-    """Returns the LZ4 level to use. For None and for Kafka's default, 9, it is the level of the
-    fast compressor.
+    """Returns the LZ4 level to use for the configured ``level``. None and Kafka's default, 9,
+    select the fast compressor.
 
     Any other ``level`` selects the thorough compressor. Its levels begin at 3, so lower levels are
     raised to 3.
@@ -91,8 +91,8 @@ def decompress(codec: int, data: Buffer, limit: int, magic: int = 2) -> bytes:
 
 
 def unpack(codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
-    """Decompresses ``data``, which must be complete and have no further bytes, to at most ``limit``
-    bytes.
+    """Decompresses ``data`` to at most ``limit`` bytes. The data must be complete and have no
+    further bytes.
 
     Raises CorruptRecords for a codec that does not exist in ``magic`` and for damaged data. Raises
     DecompressedTooLarge if the output has more than ``limit`` bytes.
@@ -143,7 +143,7 @@ class _Output:
         return min(self.limit - self.size + 1, at_most)
 
     def add(self, part: bytes) -> None:
-        """Adds the next piece. Raises DecompressedTooLarge."""
+        """Adds the next part of the decompressed data. Raises DecompressedTooLarge."""
         end = self.size + len(part)
         if end > self.limit:
             raise DecompressedTooLarge(self.codec, self.limit)

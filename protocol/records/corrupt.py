@@ -16,8 +16,8 @@ class RecordError(NamedTuple):
 
 
 class CorruptRecords(ProtocolError):
-    """Record data that is rejected. ``error_code`` is Kafka's error code. ``record_errors`` are the
-    invalid records; it is empty if the whole batch is invalid."""
+    """Record data that is rejected. ``error_code`` is Kafka's error code. ``record_errors`` lists
+    the invalid records; the list is empty if the whole batch is invalid."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class Message:
 
     @property
     def compression(self) -> int:
-        """The codec of the set in ``value``; 0 for a plain message."""
+        """The codec of the message set in ``value``; 0 for a plain message."""
         return self.attributes & _CODEC_BITS
 
     @property
@@ -84,8 +84,8 @@ class MessageSet:
 def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator[Message]:
     """Yields the entries of a message set and checks their CRC-32. Wrappers are not decompressed.
 
-    An incomplete entry at the end, as in a Fetch response, is omitted with ``partial``. Otherwise
-    it raises CorruptRecords.
+    With ``partial``, an incomplete entry at the end, as in a Fetch response, is omitted. Without
+    ``partial``, such an entry raises CorruptRecords.
     """
     data = buffer if isinstance(buffer, mmap.mmap) else bytes(buffer)
     position = 0
@@ -112,7 +112,8 @@ def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator
 
 
 def _message(data: Unpacked, start: int, end: int) -> Message:
-    """Decodes the entry from ``start`` to ``end``, which must have at least 26 bytes."""
+    """Decodes the entry from ``start`` to ``end``. The caller must check that it has at least 26
+    bytes."""
     offset, size, crc, magic, attributes = _ENTRY.unpack_from(data, start)
     if magic not in (0, 1):
         raise CorruptRecords(f"The message has magic {magic}, but its message set can have 0 or 1.")
@@ -230,9 +231,9 @@ def read_set(
     partial: bool = False,
     budget: Budget | None = None,
 ) -> MessageSet:
-    """Decodes a complete message set, whose entries must all have the same magic. ``limit`` bounds
-    the decompressed bytes of all its wrappers together. Raises OverBudget if the records exceed
-    ``budget``."""
+    """Decodes a complete message set. Raises CorruptRecords if its entries have different magics.
+    ``limit`` bounds the decompressed bytes of all its wrappers together. Raises OverBudget if the
+    records exceed ``budget``."""
     result = MessageSet([])
     room = limit
     for index, message in enumerate(iter_messages(buffer, partial)):
@@ -303,7 +304,8 @@ def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
 
 
 def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
-    """Adds ``base_offset`` to the offsets of a checked set, whose offsets begin at 0.
+    """Adds ``base_offset`` to the offsets of a message set that was checked before. The offsets of
+    the set begin at 0.
 
     A wrapper of magic 0 is encoded again, because its inner offsets are absolute. With
     ``append_time``, messages of magic 1 get this timestamp and the type LOG_APPEND_TIME. Raises

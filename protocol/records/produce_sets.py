@@ -86,7 +86,8 @@ def store_as_set(data: Buffer, headers: Sequence[BatchHeader], rules: ProduceRul
 
 
 def _as_it_came(data: Buffer, decoded: MessageSet, rules: ProduceRules) -> bytes | None:
-    """Returns the set with only its offsets changed; None if the set must be encoded again."""
+    """Returns the message set with new offsets and otherwise unchanged; None if the message set
+    must be encoded again."""
     if decoded.magic != rules.magic:
         return None
     if not all(_fits(message, records, rules) for message, records in decoded.entries):

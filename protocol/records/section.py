@@ -161,8 +161,8 @@ def _misfit(index: int, count: int, position: int, size: int) -> CorruptRecords:
 
 
 def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
-    """Reads nullable bytes that must end at or before ``end``. Returns them and the position after
-    them."""
+    """Reads nullable bytes. Returns them and the position after them. Raises CorruptRecords if they
+    extend beyond ``end``."""
     bits = section[position]
     position += 1
     if bits > 0x7F:

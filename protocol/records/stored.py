@@ -93,8 +93,8 @@ def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
 def iter_stored(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHeader, int]]:
     """Yields the header and the position of each entry in ``buffer``.
 
-    An incomplete entry at the end, as in a Fetch response, is omitted with ``partial``. Otherwise
-    it raises CorruptRecords.
+    The end of ``buffer`` may be an incomplete entry, as in a Fetch response. With ``partial`` this
+    entry is omitted; otherwise CorruptRecords is raised.
     """
     position = 0
     size = len(buffer)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 TRIALS_MAX = 4
 """The number of failed attempts in a batch after which no further stretches are searched."""
 STRETCH_MIN = 16
-"""The minimum number of records in a stretch. Fewer records are checked as fast one by one."""
+"""The minimum number of records in a stretch. For fewer records, a check of each single record is
+as fast."""
 LAST_BYTES = bytes(range(128))
 """The possible values of the last byte of a varint."""
 NEXT_BYTES = bytes(range(128, 256))
@@ -74,8 +75,8 @@ class Places(NamedTuple):
 
 
 def records_alike(section: Unpacked, places: Places, count: int) -> int:
-    """Returns how many of the ``count`` records after the record at ``places`` have its shape.
-    Counting stops before the first record of another shape.
+    """Returns how many of the ``count`` records after the record at ``places`` have the same shape
+    as this record. Counting stops before the first record of another shape.
 
     Records of one shape have the same lengths of record, key and value, and deltas of the same
     width.
@@ -96,8 +97,8 @@ def records_alike(section: Unpacked, places: Places, count: int) -> int:
 
 
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
-    """Returns how many of the bytes at ``at``, ``at + stride`` and so on are in ``kind`` before the
-    first one that is not. At most ``count`` bytes are checked."""
+    """Checks the bytes at ``at``, ``at + stride`` and so on, at most ``count`` bytes. Returns the
+    number of bytes in ``kind`` before the first byte that is not in ``kind``."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
@@ -115,12 +116,12 @@ def deltas_ascend(
 
 
 def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
-    """Returns the stretch of records after the record from ``start`` to ``end`` that have its shape
-    and consecutive offsets.
+    """Returns the stretch of records that follow the record in the bytes ``start`` to ``end``, have
+    the same layout as this record, and have consecutive offsets.
 
-    This first record must be complete and valid, have the offset delta ``index``, and be followed
-    by ``left`` records. The result is NONE if the stretch has fewer than STRETCH_MIN records, or if
-    its records have headers.
+    The record from ``start`` to ``end`` must be complete and valid, have the offset delta
+    ``index``, and be followed by ``left`` records. The result is NONE if the stretch has fewer than
+    STRETCH_MIN records, or if its records have headers.
     """
     stride = end - start
     count = min(left, (len(section) - end) // stride, DELTAS_MAX)

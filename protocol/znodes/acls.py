@@ -14,7 +14,7 @@ from typing import NamedTuple
 from protocol.znodes.fields import BadNode, Fields, encode
 
 LITERAL, PREFIXED = "LITERAL", "PREFIXED"
-"""The pattern types, in the spelling of notices."""
+"""The pattern types, as ACL change notifications spell them."""
 TREES: Mapping[str, str] = {LITERAL: "/kafka-acl", PREFIXED: "/kafka-acl-extended/prefixed"}
 """By pattern type, the directory of the nodes. The directory has a subdirectory for each resource
 type."""
@@ -22,7 +22,7 @@ CHANGES: Mapping[str, str] = {
     LITERAL: "/kafka-acl-changes",
     PREFIXED: "/kafka-acl-extended-changes",
 }
-"""The directory of notices, by pattern type."""
+"""The ZooKeeper directory of the notifications of changed ACLs, by pattern type."""
 CHANGE = "acl_changes_"
 """The beginning of a notice's name. A sequence number follows."""
 TYPES = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")

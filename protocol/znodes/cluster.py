@@ -65,7 +65,8 @@ def decode_controller(data: bytes) -> int:
 
 
 def encode_epoch(epoch: int) -> bytes:
-    """Returns the data of the node with the controller's epoch, a plain number."""
+    """Returns the data of the node that contains the controller's epoch. The data is only this
+    number, as text."""
     return str(epoch).encode()
 
 

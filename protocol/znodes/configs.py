@@ -16,9 +16,9 @@ groups only in KRaft."""
 DEFAULT = "<default>"
 """The name of the default entity of a type. Its settings apply to all entities of the type."""
 CLIENT_KINDS = (CLIENTS, USERS, IPS)
-"""The types that have quotas and credentials."""
+"""The types of entities that have quotas and credentials."""
 ENCODED_KINDS = (*CLIENT_KINDS, GROUPS)
-"""The types whose names are percent-encoded in paths."""
+"""The types of entities whose names are percent-encoded in ZooKeeper paths."""
 _NOUNS = {CLIENTS: "client-id", USERS: "user", IPS: "ip"}
 
 

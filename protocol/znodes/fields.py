@@ -54,18 +54,19 @@ class Fields:
         return value
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """Returns a field that must be a list of numbers. Raises BadNode."""
+        """Returns a field. Raises BadNode if it is not a list of numbers."""
         return _numbers(self, name, self.all.get(name))
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Returns a field that must be a string. Raises BadNode."""
+        """Returns a field. Raises BadNode if it is not a string."""
         value = self.all.get(name, default)
         if not isinstance(value, str):
             raise self.bad(name, "a string")
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Returns a field that must be a string; None if it is null or missing. Raises BadNode."""
+        """Returns a field; None if it is null or missing. Raises BadNode if it is neither null nor
+        a string."""
         value = self.all.get(name)
         if value is not None and not isinstance(value, str):
             raise self.bad(name, "a string")

@@ -64,7 +64,8 @@ def partitions_path(topic: str) -> str:
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """Returns the path of a partition, which is the parent of its state node."""
+    """Returns the path of a partition's node. This node is the parent of the partition's state
+    node."""
     return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
