@@ -72,7 +72,7 @@ class Taker:
 
 
 class Topics:
-    """A registry of fixed topics."""
+    """A registry whose topics do not change."""
 
     node_id = 1
     cluster_id = "AAAAAAAAAAAAAAAAAAAAAA"

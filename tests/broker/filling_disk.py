@@ -105,8 +105,9 @@ class Life:
         self.producer_ids: set[int] = set()
         self.configs: dict[str, str] = {}
         self.refused_names: set[str] = set()
-        """Topics whose creation failed. Such a topic can exist, empty, after the next start if the
-        broker could neither create its directories nor remove it from the topic list."""
+        """Topics whose creation failed. If the broker could neither create the directories of such
+        a topic nor remove the topic from the topic list, the topic can exist after the next start,
+        without records."""
         self.refused = 0
         """The number of operations that were not acknowledged."""
         self._numbers = iter(range(1, 1 << 30))

@@ -34,8 +34,9 @@ def _fields(schema: Any) -> set[str]:
 
 
 def closed(schema: Any, *, is_part: bool = False) -> Any:
-    """Returns a copy of ``schema`` that forbids undescribed fields. If ``is_part`` is true, the
-    copy itself allows them, because the schema that extends it forbids them."""
+    """Returns a copy of ``schema`` that forbids undescribed fields. With ``is_part``, ``schema`` is
+    an element of ``allOf`` of another schema. Then only its nested schemas forbid such fields,
+    because the other schema may describe more fields."""
     if not isinstance(schema, dict):
         return schema
     made = dict(schema)

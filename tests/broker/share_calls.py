@@ -182,7 +182,8 @@ async def _initialize(
 def stored(
     broker: Broker, loop: asyncio.AbstractEventLoop, topic_id: bytes, partition: int = 0
 ) -> StoredState:
-    """Returns the stored state of a share partition of group g. Called in a thread of a client."""
+    """Returns the stored state of a share partition of group g. Blocks until ``loop`` has read the
+    state, so it must be called in another thread."""
 
     async def read() -> StoredState:
         ticket: Awaited[StateReply] = Awaited()

@@ -39,7 +39,8 @@ async def a_busy_day(seen: Seen) -> None:
 
 
 async def one_that_is_behind(seen: Seen) -> None:
-    """Creates a group whose only member lags in a large batch, and a group without members."""
+    """Creates a group without members, and a group whose only member has committed an offset in the
+    middle of a large batch."""
     seen.pass_ms(1000)
     partition = partition_of(seen.broker, "orders", 2)
     partition.append(batch(*[b"v"] * 9, compression=1), seen.time.wall_ms)

@@ -195,7 +195,7 @@ def test_start_fails_with_a_damaged_topic_list(brokers: Callable[..., Broker]) -
 
 
 @pytest.mark.campaign
-def test_start_fails_on_damaged_flushed_records_without_truncate_setting(
+def test_start_without_the_truncate_setting_fails_when_flushed_records_are_damaged(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()

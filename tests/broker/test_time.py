@@ -11,14 +11,14 @@ import pytest
 from broker.time import Time
 
 
-def test_fresh_id_returns_a_random_uuid() -> None:
+def test_method_fresh_id_returns_a_random_uuid() -> None:
     ids = {Time().fresh_id() for _ in range(100)}
     assert len(ids) == 100
     uuids = [UUID(bytes=each) for each in ids]
     assert {(each.version, each.variant) for each in uuids} == {(4, "specified in RFC 4122")}
 
 
-def test_map_over_threads_returns_results_in_order_or_raises_the_first_failure() -> None:
+def test_method_map_of_threads_returns_results_in_order_or_raises_the_first_failure() -> None:
     def halved(number: int) -> int:
         if number % 2:
             raise ValueError(number)

@@ -23,8 +23,8 @@ from tests.wire import Wire, batch
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
-"""For each transaction version, the highest version of EndTxn that a client sends. PRODUCE and
-TXN_OFFSET_COMMIT are like END_TXN."""
+"""For each transaction version, the highest version of EndTxn that a client sends. The constants
+PRODUCE and TXN_OFFSET_COMMIT have the same form for the requests Produce and TxnOffsetCommit."""
 
 
 def initialized(

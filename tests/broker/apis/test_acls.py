@@ -136,7 +136,7 @@ def test_acl_is_created_described_and_deleted_in_every_version(
     assert json.loads((secured.data / "acls.json").read_text())["acls"] == []
 
 
-def test_match_filter_finds_all_acls_that_apply_and_any_filter_acls_of_equal_name(
+def test_acl_filter_of_type_match_finds_all_applicable_acls_and_type_any_only_equal_names(
     admin: Wire,
 ) -> None:
     create(

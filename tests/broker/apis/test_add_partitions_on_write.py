@@ -119,8 +119,8 @@ class Coordinator:
 
 
 async def add_result(*codes: int) -> tuple[int, list[int]]:
-    """Adds a partition when the coordinator returns ``codes``. Returns the error code, and the
-    times in ms of the calls to the coordinator."""
+    """Adds a partition to a transaction at a coordinator that returns ``codes``, one code for each
+    call. Returns the resulting error code, and the times in ms of the calls."""
     time = MockTime()
 
     async def wait(transactional_id: str, at_most_s: float) -> None:
@@ -203,8 +203,8 @@ async def test_tv1_produce_to_unadded_partition_succeeds_without_verification(
     tmp_path: Path, verified: bool
 ) -> None:
     """With transaction.partition.verification.enable=true, the TV1 client gets
-    TRANSACTION_ABORTABLE. A TV2 client succeeds in both cases, because Produce adds its partition.
-    """
+    TRANSACTION_ABORTABLE. A TV2 client succeeds with either value of this setting, because Produce
+    adds its partition."""
     settings = {"transaction.partition.verification.enable": str(verified).lower()}
 
     def work(wire: Wire) -> tuple[int, int]:
@@ -260,8 +260,9 @@ async def test_produce_waits_until_an_earlier_produce_has_added_its_partition(
 
 
 async def test_only_refused_writes_count_as_partition_verification_failures(tmp_path: Path) -> None:
-    """For a TV2 client, the broker checks whether the transaction already has the partition, and
-    then adds it. This check does not count as a failed verification."""
+    """A TV2 client does not add partitions itself. When it writes, the broker checks whether the
+    transaction already has the partition, and adds the partition if not. This check does not count
+    as a failed verification."""
 
     def work(wire: Wire) -> None:
         create_topic(wire, "t", 2)

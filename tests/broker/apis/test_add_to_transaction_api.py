@@ -226,8 +226,8 @@ def test_add_offsets_creates_the_offsets_topic(brokers: Callable[..., Broker]) -
 def test_add_partitions_succeeds_after_the_previous_transaction_completes(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """During the writes of the markers, every request gets CONCURRENT_TRANSACTIONS, even a request
-    with a wrong producer id.
+    """While the broker writes the markers, every request gets CONCURRENT_TRANSACTIONS, even a
+    request with a wrong producer id.
 
     Muster has usually written the markers before it responds to EndTxn.
     """

@@ -31,7 +31,8 @@ ANY = -1
 def test_api_versions_v5_refuses_a_client_of_another_cluster_or_node(
     wire: Wire, cluster_id: str | None, node: int, error_code: int
 ) -> None:
-    """``node`` is added to this broker's id. Kafka 4.4.0 returns the same error codes."""
+    """The parameter ``node`` is added to the id of the tested broker. Kafka 4.4.0 returns the same
+    error codes."""
     cluster = wire.call("DescribeCluster", 1)
     node_id = ANY if node == ANY else cluster["brokers"][0]["broker_id"] + node
     named = {"cluster_id": cluster["cluster_id"] if cluster_id == OURS else cluster_id}
@@ -42,7 +43,9 @@ def test_api_versions_v5_refuses_a_client_of_another_cluster_or_node(
     assert bool(answer["api_keys"]) == (error_code == NONE)
 
 
-def test_connection_stays_open_after_a_misrouted_api_versions(broker: Broker) -> None:
+def test_connection_stays_open_after_api_versions_for_another_cluster_or_node(
+    broker: Broker,
+) -> None:
     with Wire(broker.port) as wire:
         misrouted = {**SOFTWARE, "cluster_id": "other", "node_id": 1}
         assert wire.call("ApiVersions", 5, misrouted)["error_code"] == REBOOTSTRAP_REQUIRED

@@ -103,7 +103,7 @@ async def test_consumer_group_member_joins_with_every_heartbeat_version(tmp_path
     await on_broker(tmp_path, work)
 
 
-async def test_repeated_heartbeats_of_two_members_on_one_connection_get_their_own_ids(
+async def test_heartbeats_of_two_members_on_one_connection_get_their_own_member_ids_and_epochs(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:

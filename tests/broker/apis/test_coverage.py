@@ -45,7 +45,9 @@ def test_each_version_in_the_api_table_is_defined_by_the_protocol() -> None:
         assert row.max_version in row.api.versions
 
 
-async def test_api_versions_returns_the_api_table_in_every_version(tmp_path: Path) -> None:
+async def test_api_versions_of_every_version_returns_all_supported_apis_and_version_ranges(
+    tmp_path: Path,
+) -> None:
     expected = [(key, row.min_version, row.max_version) for key, row in SERVED.items()]
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
@@ -65,8 +67,9 @@ async def test_api_versions_returns_the_api_table_in_every_version(tmp_path: Pat
 async def test_api_versions_returns_the_level_of_transaction_version(
     tmp_path: Path, level: int, version: int
 ) -> None:
-    """Kafka 4.3.1 returned the same for versions 3 and 4. Only clients of version 4 get supported
-    features with minimum 0 (KAFKA-17011). The finalized features omit level 0."""
+    """Kafka 4.3.1 returned the same response for versions 3 and 4, except that only version 4
+    contains supported features whose minimum is 0 (KAFKA-17011). The finalized features omit a
+    feature at level 0."""
     async with EdgeBroker(tmp_path) as broker:
         broker.registry.features = Features(7, {"transaction.version": level})
         client = await broker.client()

@@ -81,7 +81,7 @@ def test_describe_configs_returns_synonyms_in_order_of_precedence(
     ]
 
 
-def test_static_broker_setting_applies_to_topics_and_is_a_synonym(
+def test_static_broker_setting_applies_to_topics_and_is_returned_as_a_synonym(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     with Wire(brokers({"log.retention.minutes": "2"}).port) as wire:

@@ -256,7 +256,9 @@ async def test_returning_static_leader_gets_skip_assignment(tmp_path: Path) -> N
         assert fenced["error_code"] == FENCED_INSTANCE_ID
 
 
-async def test_leave_group_of_several_members_returns_an_error_for_each(tmp_path: Path) -> None:
+async def test_leave_group_of_several_members_returns_an_error_for_each_member(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()

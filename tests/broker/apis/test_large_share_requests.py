@@ -1,5 +1,5 @@
-"""Tests that large acknowledgements and the ends of many share sessions are handled in pieces, and
-that requests of disconnected clients are dropped."""
+"""Tests that the broker handles large acknowledgements, and the ends of many share sessions, in
+short slices, and that it drops requests of disconnected clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ SESSIONS = 50
 
 
 def pieces_of(scene: Scene) -> list[int]:
-    """Returns a list to which the number of acknowledge types in each later piece is appended."""
+    """Returns a list that grows with each later call of `begin_acknowledging`: the call appends the
+    number of its acknowledge types."""
     found: list[int] = []
     partitions: Any = scene.broker.share_partitions
     acknowledge: Callable[..., Any] = partitions.begin_acknowledging
@@ -38,7 +39,7 @@ def pieces_of(scene: Scene) -> list[int]:
     return found
 
 
-async def test_large_share_acknowledgement_is_applied_in_pieces(tmp_path: Path) -> None:
+async def test_large_share_acknowledgement_is_applied_in_slices(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(*[b"%d" % number for number in range(RECORDS)])
         member = scene.member("m")
@@ -57,7 +58,7 @@ async def test_large_share_acknowledgement_is_applied_in_pieces(tmp_path: Path) 
     await on_scene(tmp_path, work)
 
 
-async def test_large_share_acknowledgement_with_an_error_applies_nothing(tmp_path: Path) -> None:
+async def test_large_share_acknowledgement_with_an_error_changes_no_record(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         scene.produce(*[b"%d" % number for number in range(RECORDS)])
         member = scene.member("m")
@@ -73,7 +74,7 @@ async def test_large_share_acknowledgement_with_an_error_applies_nothing(tmp_pat
     await on_scene(tmp_path, work)
 
 
-async def test_large_share_acknowledgement_applies_nothing_when_a_later_piece_fails(
+async def test_large_share_acknowledgement_changes_no_record_when_a_later_slice_fails(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:
@@ -190,7 +191,7 @@ async def test_share_fetch_of_a_disconnected_client_opens_no_session(tmp_path: P
     await on_scene(tmp_path, work)
 
 
-async def test_share_member_is_released_in_a_later_turn_when_the_slice_is_used_up(
+async def test_records_of_a_share_member_are_released_in_a_later_turn_when_the_slice_is_used_up(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

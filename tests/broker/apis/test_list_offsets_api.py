@@ -17,7 +17,7 @@ from tests.wire import Wire, batch
 
 VERSIONS = range(1, 12)
 SPECIAL = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""The first version that supports each special timestamp."""
+"""By special timestamp: the first version of ListOffsets that supports it."""
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ async def test_delete_records_that_deletes_no_records_adds_no_loss_to_the_journa
         assert len(await losses_of(seen, "slow")) == 1
 
 
-async def test_journal_losses_from_deletions_have_principal_and_client(
+async def test_journal_entries_about_losses_by_deletions_have_principal_and_client(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -93,7 +93,7 @@ async def test_journal_losses_from_deletions_have_principal_and_client(
 
 
 @pytest.mark.parametrize("faulty", ["_committed", "lost"])
-async def test_records_and_topic_are_deleted_when_the_loss_report_fails(
+async def test_exception_in_a_loss_report_does_not_prevent_the_deletion_of_records_or_topics(
     faulty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> Any:

@@ -161,8 +161,8 @@ def test_metadata_returns_authorized_operations_on_request(
 def test_authorized_operations_of_topics_with_errors_equal_those_of_kafka(
     wire: Wire, name: str
 ) -> None:
-    """In Kafka 4.3.1, an unknown topic that the request names has operations, an unknown topic id
-    does not."""
+    """In Kafka 4.3.1, an unknown topic that the request names has operations, but an unknown topic
+    id does not."""
     topics = [{"name": each} for each in (name, "bad name")]
     asked = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
     answer = wire.call("Metadata", 9, {"topics": topics, **asked})

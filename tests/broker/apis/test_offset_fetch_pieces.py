@@ -56,7 +56,9 @@ def test_offset_fetch_of_few_offsets_is_one_call() -> None:
     assert list(_pieces(services, "group", [])) == [[]]
 
 
-def test_offset_fetch_has_one_call_per_topic_when_topics_exceed_the_bound() -> None:
+def test_offset_fetch_makes_one_call_per_topic_when_each_topic_exceeds_the_bound_of_a_call() -> (
+    None
+):
     offsets = Offsets(topics=2, partitions=2 * OFFSETS_AT_ONCE)
     named = list(offsets.kept.items())
     assert list(_pieces(services_of(offsets), "group", None)) == [[each] for each in named]

@@ -65,7 +65,8 @@ class OpenTransaction(NamedTuple):
         _commit(services, enlisted, call)
 
     def decide(self) -> None:
-        """Submits EndTxn ABORT. Once its record is accepted, the markers may be sent."""
+        """Submits EndTxn ABORT. Once the coordinator has accepted the record of the abort, it may
+        send the markers."""
         call = EndTransaction(Taker(lambda _: None), *self.producer, False, self.rules)
         self.broker.transactions.submit(ID, call)
 
@@ -145,7 +146,9 @@ async def test_marker_is_checked_against_an_earlier_marker_of_the_same_turn(
         assert known.epoch == max(written)
 
 
-async def test_accepted_marker_is_undone_when_its_records_cannot_be_written(tmp_path: Path) -> None:
+async def test_accepted_marker_is_undone_when_the_marker_records_cannot_be_written(
+    tmp_path: Path,
+) -> None:
     async with open_transaction(tmp_path, TV1) as transaction:
         hosted, (_, producer_id, epoch) = transaction.hosted, transaction.producer
         transaction.mark(epoch)

@@ -203,7 +203,7 @@ def test_batch_is_stored_with_the_compression_type_of_the_topic(wire: Wire, name
 
 
 def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, name: str) -> None:
-    """Kafka does this since 3.9, so that a server.properties for three brokers also works with
+    """Kafka has this cap since 3.9, so a server.properties for three brokers also works with
     acks=all on one broker."""
     create_topic(wire, name, configs={"min.insync.replicas": "2"})
 

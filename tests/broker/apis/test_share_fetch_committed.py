@@ -77,7 +77,7 @@ async def test_read_committed_share_group_skips_aborted_records_and_stops_at_ope
     await on_scene(tmp_path, work)
 
 
-async def test_read_committed_share_fetch_reads_on_when_all_read_records_are_aborted(
+async def test_read_committed_share_fetch_continues_after_records_that_are_all_aborted(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

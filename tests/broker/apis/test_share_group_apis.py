@@ -166,7 +166,7 @@ async def test_share_group_member_keeps_its_epoch_and_partitions_after_a_restart
         await asked(broker, after)
 
 
-async def test_share_group_drops_a_deleted_topic_and_assigns_the_recreated_one(
+async def test_share_group_drops_a_deleted_topic_and_assigns_the_recreated_topic(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:

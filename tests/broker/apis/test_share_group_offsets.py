@@ -35,8 +35,8 @@ def codes(reply: dict[str, Any]) -> dict[int, int]:
 def describe(
     scene: Scene, partitions: list[int] | None = None, topic: str = "t", version: int = 1
 ) -> Any:
-    """Returns start offset, lag and error code of ``partitions``, or of all partitions of the group
-    for None."""
+    """Returns start offset, lag and error code of each partition in ``partitions``. None means all
+    partitions of the group."""
     topics = None if partitions is None else [{"topic_name": topic, "partitions": partitions}]
     asked = [{"group_id": "g", "topics": topics}]
     reply = scene.wire.call("DescribeShareGroupOffsets", version, {"groups": asked})

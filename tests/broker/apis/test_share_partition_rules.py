@@ -1,4 +1,5 @@
-"""Tests the rules of Kafka 4.3.1 for share partitions with requests. Each test is for one rule."""
+"""Sends requests that test the rules of Kafka 4.3.1 for share partitions. Each test is for one
+rule."""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ async def test_start_offset_advances_only_past_leading_records_in_a_final_state(
     await on_scene(tmp_path, work)
 
 
-async def test_stored_start_offset_is_one_acknowledgement_late(tmp_path: Path) -> None:
+async def test_stored_start_offset_does_not_include_the_latest_acknowledgement(
+    tmp_path: Path,
+) -> None:
     def work(scene: Scene) -> None:
         scene.produce(b"a", b"b")
         member = scene.member("m")

@@ -1,4 +1,5 @@
-"""Tests how long share partitions stay in memory, and share sessions of another principal."""
+"""Tests how long share partitions stay in memory, and that a principal can't use the share session
+of another principal."""
 
 from __future__ import annotations
 

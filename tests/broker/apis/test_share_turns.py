@@ -19,8 +19,8 @@ SCATTERED = 4_000
 
 
 def fetch_all(member: ShareMember) -> None:
-    """Fetches all scattered records with several requests, because a response contains only some of
-    them."""
+    """Fetches all `SCATTERED` records. Sends several requests, because one response contains only
+    some of the records."""
     member.open(max_records=0, max_wait_ms=0)
     left = SCATTERED
     while left:
@@ -29,7 +29,7 @@ def fetch_all(member: ShareMember) -> None:
 
 
 @pytest.mark.campaign  # the profiler makes it slow
-async def test_thousands_of_scattered_share_records_do_not_block_the_event_loop(
+async def test_thousands_of_alternately_released_and_accepted_share_records_do_not_block_the_loop(
     tmp_path: Path,
 ) -> None:
     time = MockTime()

@@ -215,7 +215,9 @@ def test_create_topics_refuses_a_duplicate_topic(wire: Wire, name: str) -> None:
     assert not exists(wire, name)
 
 
-def test_create_topics_creates_valid_topics_when_another_is_refused(wire: Wire, name: str) -> None:
+def test_create_topics_creates_valid_topics_when_another_topic_is_refused(
+    wire: Wire, name: str
+) -> None:
     good, bad = create_topics(wire, [topic(name), topic(f"{name}-2", 0)])
 
     assert (good["error_code"], bad["error_code"]) == (NONE, INVALID_PARTITIONS)

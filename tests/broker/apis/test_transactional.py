@@ -17,7 +17,7 @@ def _request(client_id: str, host: str) -> Any:
     return SimpleNamespace(client_id=client_id, connection=SimpleNamespace(client_host=host))
 
 
-def test_transaction_client_has_client_id_and_host_of_the_request() -> None:
+def test_function_client_of_returns_the_client_id_and_host_of_a_request() -> None:
     assert client_of(_request("billing", "/10.0.0.7")) == Client("billing", "/10.0.0.7")
 
 

@@ -82,7 +82,7 @@ def test_produce_with_batches_of_two_epochs_is_refused(wire: Wire, name: str, ve
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_produce_ignores_transactional_id_when_batches_are_plain(
+def test_produce_ignores_transactional_id_when_batches_are_not_transactional(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -202,8 +202,8 @@ def test_produce_of_a_fenced_producer_gets_invalid_producer_epoch(
 
 @pytest.mark.parametrize("version", TV1_VERSIONS)
 def test_tv1_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, version: int) -> None:
-    """Clients can't add an internal topic to a transaction. The broker checks this before it checks
-    writes to internal topics."""
+    """Clients can't add an internal topic to a transaction. The broker checks first whether the
+    transaction has the partition, so the error is not that of a write to an internal topic."""
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, rules=1)
 
@@ -243,7 +243,7 @@ def test_produce_with_the_transactional_id_of_another_producer_is_refused(
 
 @pytest.mark.proves("transactions 10")
 def test_delayed_tv1_produce_after_the_marker_is_refused(wire: Wire, name: str) -> None:
-    """No transaction is open. The error is INVALID_TXN_STATE below version 11, and
+    """No transaction is open. The error is INVALID_TXN_STATE below version 11 of Produce, and
     TRANSACTION_ABORTABLE from version 11 on."""
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
@@ -300,7 +300,7 @@ def test_next_tv2_transaction_needs_the_next_epoch_and_sequence_0(wire: Wire, na
 
 
 @pytest.mark.proves("transactions 14")
-def test_duplicate_batch_of_a_committed_transaction_gets_its_old_offset(
+def test_duplicate_batch_of_a_committed_transaction_gets_the_offset_of_the_first_batch(
     wire: Wire, name: str
 ) -> None:
     create_topic(wire, name)
@@ -387,7 +387,7 @@ def test_records_of_a_large_produce_belong_to_the_transaction(wire: Wire, name: 
 def test_tv2_produce_during_completion_succeeds_or_gets_retriable_error(
     wire: Wire, name: str
 ) -> None:
-    """The markers are written quickly here. Produce therefore returns NONE or
+    """In this test the broker writes the markers quickly, so Produce returns NONE or
     CONCURRENT_TRANSACTIONS."""
     create_topic(wire, name)
     producer = initialized(wire, name)

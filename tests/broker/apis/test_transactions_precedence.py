@@ -46,8 +46,8 @@ PHASES = {
 
 
 class HeldBroker:
-    """Sends requests to a broker that writes no markers. A test can put its shards into any
-    phase."""
+    """Sends requests to a broker that writes no markers, so that a test can keep the broker's
+    shards in any phase."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -169,7 +169,7 @@ EACH = [(name, version) for name, (versions, _) in CASES.items() for version in 
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_shard_error_follows_empty_transactional_id_error_and_precedes_other_errors(
+async def test_shard_error_is_returned_after_an_empty_transactional_id_and_before_producer_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:

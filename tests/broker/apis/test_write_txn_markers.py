@@ -116,8 +116,8 @@ async def test_marker_of_an_operator_ends_a_hanging_transaction(
 async def test_marker_is_logged_only_when_a_client_sends_it(
     tmp_path: Path, name: str, is_fellow: bool
 ) -> None:
-    """Client ids distinguish clients from brokers. Muster and Kafka brokers have different client
-    ids."""
+    """A client id that names a broker shows that a broker sent the request. Muster and Kafka form
+    these client ids differently."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         services: Any = broker.server.services
         broker.server.services = dataclasses.replace(services, enlisting=object())

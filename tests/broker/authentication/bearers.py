@@ -77,8 +77,8 @@ class Issuer:
     """An HTTP server that sends the ``answers`` in order and then repeats the last one."""
 
     def __init__(self, *answers: bytes, location: str = "") -> None:
-        """``answers`` are the response bodies. If ``location`` is set, each response redirects to
-        it."""
+        """``answers`` are the response bodies. If ``location`` is set, it is a URL to which each
+        response redirects."""
         self.asked: list[str] = []
         self.answers = [*answers]
         self.location = location

@@ -123,8 +123,8 @@ async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
 
 def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
     """Returns two incomplete requests, which end in the middle of ``secret``. The length prefix of
-    the first request matches the remaining bytes. The length prefix of the second request has the
-    length of the complete request."""
+    the first is the length of the incomplete request. The length prefix of the second is the length
+    of the complete request."""
     whole = encode_request_header(key, version, 1, "x")
     whole += BY_KEY[key].encode_request(version, body)
     end = whole.index(secret) + len(secret) - 4

@@ -166,8 +166,8 @@ async def test_forged_token_gets_invalid_token_status_then_error_response(
 
 
 async def connect_with_token(bearer: str, broker: Broker) -> Client:
-    """Connects a client and sends its token. If the token is invalid, the broker returns the error
-    to the next message of the caller."""
+    """Connects a client and sends its token. An invalid token raises no error here: the broker
+    reports the error in its response to the client's next message, which the caller sends."""
     client = await connect(broker)
     await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
     answer = await client.call(AUTHENTICATE, 1, auth_bytes=first_message(bearer))
@@ -187,7 +187,7 @@ async def test_login_fails_when_algorithm_of_the_token_is_not_a_string(
     assert line["reason"] == "the token's signature algorithm is not supported"
 
 
-def test_token_is_refused_when_the_jwt_library_raises(
+def test_token_is_refused_when_the_jwt_library_raises_an_exception(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decode(*_: object, **__: object) -> None:

@@ -61,7 +61,8 @@ def test_user_names_beyond_the_maximum_per_address_share_one_login_queue() -> No
 
 
 def test_expired_login_failures_are_removed_only_when_the_next_failure_is_added() -> None:
-    """Otherwise a client that tries each name once would never reach the bound."""
+    """If the failures were removed earlier, a client that tries each name once would never exceed
+    the maximum number of names."""
     guesses = Guesses()
     spray(guesses, NAMES_MAX)
     later_ms = NAME_KEPT_MS
@@ -71,7 +72,7 @@ def test_expired_login_failures_are_removed_only_when_the_next_failure_is_added(
     assert len(guesses._clear_ms[HOST]) == 2, "the shared row, and x"
 
 
-def test_logged_in_user_keeps_its_own_login_queue_when_other_names_fail() -> None:
+def test_logged_in_user_keeps_its_own_login_queue_when_logins_of_other_names_fail() -> None:
     guesses = Guesses()
     guesses.judged(HOST, ALICE, 0, is_right=True)
     spray(guesses, 1000)

@@ -49,7 +49,7 @@ def test_login_is_not_delayed_when_30_failed_logins_of_another_user_wait(
 
 
 @pytest.mark.parametrize("names", [HELD_BACK, 200])
-def test_login_of_a_known_user_is_not_delayed_when_many_names_fail(
+def test_login_of_a_known_user_is_not_delayed_when_logins_of_many_names_fail(
     world: LoginWorld, names: int
 ) -> None:
     world.log_in("bob", "bob-secret")

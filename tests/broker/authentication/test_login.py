@@ -365,7 +365,7 @@ async def test_connection_is_closed_when_64_messages_do_not_complete_the_login(
         assert reasons(lines) == ["the client did not log in within 64 messages"]
 
 
-async def test_oldest_unfinished_login_of_the_busiest_address_is_closed_at_the_bound(
+async def test_oldest_login_of_the_busiest_address_is_closed_when_too_many_are_unfinished(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "STRANGERS_MAX", 5)

@@ -73,8 +73,8 @@ def after_first(of_size: Callable[[int], list[bytes]]) -> Callable[[int], list[b
 
 
 def headed(text: str, again: str) -> Callable[[int], list[bytes]]:
-    """Returns a function that builds a message with a token whose header has nearly ``size``
-    bytes."""
+    """Returns a function that builds the first message of a login. Its argument ``size`` is the
+    approximate size in bytes of the header of the message's token."""
 
     def of_size(size: int) -> list[bytes]:
         bytes_max = (min(size, bearer.HEADER_CHARACTERS_MAX) - 100) // 4 * 3

@@ -53,7 +53,7 @@ class Nodes:
 
 
 class Leaders:
-    """Fake leaders of partitions that store each marker with the ticket for its response."""
+    """Fake partition leaders, which store each marker with the ticket for its response."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, Marker, Ticket]] = []
@@ -159,7 +159,7 @@ class CoordinatingBroker(EdgeBroker):
         self.coordinators.on_learnt(Learnt((), topics))
 
     def deleted(self, *topics: str) -> None:
-        """Notifies the coordinators that the topics were deleted. Each of them had one
+        """Notifies the coordinators that the topics were deleted. Each deleted topic had one
         partition."""
         for topic in topics:
             self.coordinators.on_deleted(topic, 0)

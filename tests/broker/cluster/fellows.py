@@ -156,7 +156,8 @@ class Fellow:
         self.sessions = FetchSessions(1000, self.time.chance)
         self.fatal: list[str] = []
         self.said: list[tuple[Any, ...]] = []
-        """The calls of the hooks, in order."""
+        """The calls of the broker's callbacks (directory changed, leader, follower, deleted), each
+        with its arguments, in order."""
         known = {"listener": LISTENER, "wait_max_ms": 100, "backoff_ms": 20, **settings}
         self.settings = ReplicationSettings(node_id, self.spoken, **known)
         self.long_polls = LongPolls(self.time)

@@ -85,7 +85,7 @@ async def other_broker(node_id: int = 2) -> AsyncIterator[OtherBroker]:
 
 
 class FakeView:
-    """A cluster view whose leaders the test sets."""
+    """A fake of the cluster's metadata. The test sets the leaders."""
 
     controller_id = 1
 

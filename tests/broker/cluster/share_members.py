@@ -92,8 +92,8 @@ async def joined(cluster: Members, partitions: int) -> int:
 
 
 async def read_from_the_start(cluster: Members) -> None:
-    """Sets share.auto.offset.reset=earliest for the group g, and waits until all brokers have
-    it."""
+    """Sets share.auto.offset.reset=earliest for the group g, and waits until all brokers know this
+    setting."""
     setting = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
     resource = {"resource_type": 32, "resource_name": "g", "configs": [setting]}
     request = {"resources": [resource], "validate_only": False}

@@ -38,7 +38,8 @@ class InvalidNodes:
 
 
 def named(lines: Iterable[EventDict], path: str) -> list[str]:
-    """Returns the events of the log lines about the invalid node ``path``."""
+    """Returns the event names of the log lines whose reason contains ``path``, the path of an
+    invalid node."""
     return [each["event"] for each in lines if path in str(each.get("reason"))]
 
 

@@ -60,7 +60,8 @@ async def test_each_broker_returns_the_same_error_as_kafka(tmp_path: Path) -> No
 async def answers(
     cluster: Cluster, cells: Iterable[Cell], ready: Callable[[Cluster], None] | None = None
 ) -> dict[str, Codes]:
-    """Returns the responses for ``cells``, after ``ready`` has prepared the cluster."""
+    """Prepares the cluster with ``ready``, sends the request of each of ``cells``, and returns the
+    error codes in the responses."""
     if ready is not None:
         await asyncio.to_thread(ready, cluster)
     return await asyncio.to_thread(ask, cluster, cells)

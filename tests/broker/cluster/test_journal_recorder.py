@@ -1,4 +1,5 @@
-"""Tests that a failing journal of a broker in a cluster does not affect other parts."""
+"""Tests that replica hooks and other callbacks still run in a broker of a cluster when its journal
+raises errors."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.broker.mock_time import MockTime
 
 
 @pytest.mark.parametrize("count", [1, FEW])
-def test_changes_of_few_partitions_get_one_log_line_each(count: int) -> None:
+def test_each_partition_change_has_its_own_log_line_when_few_partitions_change(count: int) -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(count):

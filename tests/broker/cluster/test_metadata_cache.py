@@ -43,7 +43,7 @@ def test_metadata_cache_has_only_the_brokers_of_the_last_update(cache: MetadataC
     assert not cache.is_alive(2)
 
 
-def test_update_metadata_is_merged_by_partition(cache: MetadataCache) -> None:
+def test_update_metadata_requests_are_merged_per_partition(cache: MetadataCache) -> None:
     tell(cache, topic("t", [1, 2], ID))
     learnt = tell(cache, ShownTopic("t", ID, [ShownPartition(1, 1, 3, 5, (3,), 1, (2, 3), ())]))
 
@@ -82,7 +82,7 @@ def test_metadata_cache_applies_added_removed_and_replaced_topic_ids(cache: Meta
     assert cache.topic_name(OTHER_ID) == "t"
 
 
-async def test_metadata_cache_wait_returns_the_topics_that_miss_the_condition(
+async def test_metadata_cache_wait_returns_the_topics_that_do_not_meet_the_condition(
     cache: MetadataCache,
 ) -> None:
     def is_led(name: str) -> bool:

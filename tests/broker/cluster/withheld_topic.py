@@ -32,7 +32,8 @@ class WithheldTopic:
         patch.setattr(ReplicaManager, "update_metadata", delayed)
 
     async def release(self) -> None:
-        """Waits until the controller has sent the topic to each broker; applies the requests."""
+        """Waits until the controller has sent the topic to each broker. Then applies the withheld
+        requests."""
         count = len(self._cluster.brokers)
         await eventually("the topic was sent", lambda: len(self._late) >= count)
         self._patch.undo()
@@ -41,7 +42,7 @@ class WithheldTopic:
 
 
 async def restart_without(cluster: Members, topic: str, patch: pytest.MonkeyPatch) -> WithheldTopic:
-    """Restarts all brokers, which do not receive the topic."""
+    """Restarts all brokers, and withholds the metadata of the topic from them."""
     for node_id in (1, 2, 3):
         await cluster.stop(node_id)
     withheld = WithheldTopic(cluster, topic, patch)

@@ -28,7 +28,8 @@ def records(
 
 
 class Orders:
-    """Sends client requests for the topic, and gives tests access to the log of partition 0."""
+    """Sends client requests for the topic ``orders``, and gives tests access to the log of its
+    partition 0."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -93,8 +94,8 @@ class Orders:
 
 @asynccontextmanager
 async def orders_of(directory: Path, **settings: Any) -> AsyncIterator[Orders]:
-    """Yields the topic on a broker with these settings. The names of the settings contain ``_`` in
-    place of ``.``."""
+    """Starts a broker with ``settings``, and yields an `Orders` for its topic. The names of the
+    settings contain ``_`` in place of ``.``."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     async with serving(directory, named) as served:
         yield Orders(served)

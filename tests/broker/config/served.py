@@ -75,7 +75,7 @@ class Served:
         return found
 
     def pass_ms(self, milliseconds: int) -> None:
-        """Advances both clocks and runs the work of the broker that is then due."""
+        """Advances both clocks, and then runs the work of the broker that has become due."""
         self.time.move(milliseconds)
         self.broker.groups.tick()
         for partition in self.broker.logs.all():

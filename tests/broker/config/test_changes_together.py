@@ -100,8 +100,7 @@ async def test_concurrent_create_partitions_and_alter_configs_both_take_effect(
 
 
 class FullDisk(OsFileSystem):
-    """A file system that fails writes of JSON files, as if the disk were full, if ``full`` is
-    set."""
+    """A file system on which writes of JSON files fail if ``full`` is set, as on a full disk."""
 
     full = False
 

@@ -249,7 +249,9 @@ def test_setting_without_effect_is_reported_with_the_actual_behavior(
         "num.io.threads=8",
     ],
 )
-def test_setting_without_effect_is_not_reported_if_it_matches_the_behavior(pair: str) -> None:
+def test_setting_without_effect_is_not_reported_if_its_value_matches_the_behavior(
+    pair: str,
+) -> None:
     assert configured(pair).not_followed == {}
 
 

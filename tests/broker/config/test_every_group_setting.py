@@ -28,8 +28,8 @@ OWN_BOUNDS = {
     "group.share.max.size": "[1,...,1000]",
     "group.share.record.lock.duration.ms": "[1000,...,3600000]",
 }
-"""Settings whose valid values differ from those of Kafka 3.9.2, whose share groups were a preview.
-"""
+"""Settings whose valid values differ from those of Kafka 3.9.2. In Kafka 3.9.2, share groups were a
+preview."""
 OWN_TYPES = {"group.share.max.size": "INT"}
 """Settings whose type is that of Kafka 4.3.1, not of 3.9.2."""
 

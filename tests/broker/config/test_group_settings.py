@@ -136,8 +136,8 @@ async def call_without_a_thread(_: MockTime, work: Callable[..., Any], *argument
 async def test_coordinator_threads_limit_concurrent_loads_of_partitions(
     threads: int, one_by_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one thread the partitions are loaded sequentially. With two threads their reads
-    alternate."""
+    """With one thread, the partitions are loaded one after the other. With two threads, the reads
+    of two partitions alternate."""
     async with serving(tmp_path) as served:
         for group_id in ("group-a", "group-b"):
             for offset in range(20):

@@ -133,7 +133,7 @@ def test_bounds_of_share_group_settings_equal_those_of_kafka_4_3_1(tmp_path: Pat
     assert {name: found[name] for name in settings} == settings
 
 
-async def test_describe_configs_returns_settings_of_non_classic_group_protocols(
+async def test_describe_configs_returns_settings_of_consumer_share_and_streams_groups(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, ACCEPTED) as served:

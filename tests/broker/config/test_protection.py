@@ -176,8 +176,8 @@ def test_unsupported_security_setting_is_accepted_with_a_harmless_value(pair: st
     assert load(None, {}, [*INTERNAL, pair], {}).unknown == []
 
 
-def test_file_with_the_default_of_every_kafka_setting_is_accepted() -> None:
-    """The defaults are those in the output of `kafka-configs --describe --all`."""
+def test_configuration_file_with_the_default_of_every_kafka_setting_is_accepted() -> None:
+    """The defaults come from the output of `kafka-configs --describe --all`."""
     ours = {"listeners", "log.dir", "log.dirs"}
     defaults = {
         row["name"]: row["default"]

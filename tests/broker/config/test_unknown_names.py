@@ -65,7 +65,7 @@ def test_start_logs_hints_for_unknown_settings() -> None:
     )
 
 
-def test_log_line_of_unknown_settings_has_advice_only_with_a_hint() -> None:
+def test_warning_about_unknown_settings_has_no_advice_when_no_setting_has_a_hint() -> None:
     with structlog.testing.capture_logs() as lines:
         serve._report_settings(Config({"nothing.like.it": "1"}), kafka_env=False)
 

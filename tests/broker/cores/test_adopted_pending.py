@@ -2,7 +2,7 @@
 contains offset commits.
 
 tests/data/kafka-groups/README.md describes the directory. The transactions in the directory are
-committed, aborted, superseded by plain commits, or open.
+committed, aborted or open, or later commits outside transactions have replaced their offsets.
 """
 
 from __future__ import annotations

@@ -287,8 +287,8 @@ def error_at_once(runtime: CounterRuntime) -> int:
 async def test_failed_append_reloads_the_core_and_fails_calls_that_depend_on_it(
     tmp_path: Path,
 ) -> None:
-    """Calls whose write failed get the error codes of this core. Other partitions are not
-    affected."""
+    """Calls whose write failed get the error codes that the test's core defines. Other partitions
+    are not affected."""
     disk = FullDisk()
     async with counting(tmp_path, disk) as runtime:
         assert await increment(runtime, "ab") == await increment(runtime, "a") == (NONE, 1)

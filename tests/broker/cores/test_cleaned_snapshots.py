@@ -88,7 +88,7 @@ class Copies:
         self.made.append((there, content(hosted.core) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
-        """Makes a copy after each later cleaning and snapshot."""
+        """Makes a copy after each cleaning and each snapshot from now on."""
         cleaner, images = self.broker.cleaning, self.broker.groups.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write
@@ -175,7 +175,7 @@ async def test_load_from_snapshot_and_later_records_equals_full_replay_after_cle
     assert begin >= 0
 
 
-async def test_snapshot_covers_the_cleaned_part_after_a_successful_cleaning(
+async def test_snapshot_covers_the_cleaned_part_of_the_log_after_a_successful_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start immediately after the segments were replaced need not read the whole log."""

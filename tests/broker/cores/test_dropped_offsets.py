@@ -69,7 +69,7 @@ def no_deletion_pending(broker: Broker) -> bool:
     return not broker.registry.dying
 
 
-async def test_offsets_of_deleted_topic_are_dropped_after_a_kill_before_tombstones(
+async def test_offsets_of_a_deleted_topic_are_dropped_after_a_kill_that_prevented_tombstones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise consumers of a new topic with the same name would start at offsets of the deleted
@@ -120,12 +120,11 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
     power: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before the kill, half of the shards could not drop the offsets of the deleted topic. Each
-    shard knows the log offset of the new topic's first commit.
-
-    After a power loss a log may end before this log offset. Later commits for the new topic then
-    start at the new log end. The topic list has version 3 if the broker supports consumer groups.
-    """
+    """Before the kill, half of the shards do not drop the offsets of the deleted topic. For each of
+    these shards, the topic list stores a log offset: commits below it belong to the deleted topic.
+    After a power loss, the log of a shard may end before this log offset. Later commits for the new
+    topic then start at the new log end and must be kept. The topic list has version 3 if the broker
+    supports consumer groups."""
     settings = SETTINGS | {"group.coordinator.rebalance.protocols": protocols}
     fs = SimulatedFiles()
     begin = DroppedOffsets._begin
@@ -207,8 +206,8 @@ async def test_offsets_of_a_deleted_topic_are_dropped_after_the_disk_was_full() 
 
 
 async def test_offset_fetch_omits_offsets_of_deleted_topic_when_disk_is_full() -> None:
-    """Otherwise consumers of a new topic with the same name would start at offsets of the deleted
-    topic."""
+    """If OffsetFetch returned these offsets, consumers of a new topic with the same name would
+    start at offsets of the deleted topic."""
     fs = SimulatedFiles()
     partitions = 2000
 

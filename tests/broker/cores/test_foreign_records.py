@@ -232,8 +232,8 @@ async def test_produce_response_has_the_partitions_in_the_order_of_the_request(
 async def test_admin_client_records_are_appended_after_the_commits_of_the_turn(
     tmp_path: Path,
 ) -> None:
-    """The runtime appends these records too, so that commits that were accepted in the same turn
-    keep their log offsets."""
+    """The runtime appends the records of an admin client after the commits that it accepted in the
+    same turn, so that these commits keep their log offsets."""
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -261,7 +261,7 @@ async def test_admin_client_records_are_appended_after_the_commits_of_the_turn(
         assert await (await edge.client()).fetch("g") == 41
 
 
-async def test_admin_client_record_is_refused_while_the_shard_is_loaded(tmp_path: Path) -> None:
+async def test_admin_client_record_is_refused_while_the_shard_is_loading(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -275,8 +275,8 @@ async def test_admin_client_record_is_refused_while_the_shard_is_loaded(tmp_path
 
 
 async def test_shard_is_unloaded_when_the_append_of_an_admin_client_record_fails() -> None:
-    """As after a failed append of commits, the runtime probes the log, and loads the shard again
-    when the log is writable."""
+    """The runtime probes the log, and loads the shard again when the log is writable. It does the
+    same after a failed append of commits."""
     fs = SimulatedFiles()
     async with serving("/data", SETTINGS, fs) as broker:
         await begin(broker)

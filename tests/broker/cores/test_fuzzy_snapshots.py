@@ -55,7 +55,7 @@ histories = st.lists(
 
 class Case(NamedTuple):
     """A history, the index of the run before which the snapshot begins, and the numbers of runs
-    between its slices."""
+    between the slices of the snapshot."""
 
     runs: list[Run | OwnBatch]
     begin: int
@@ -154,8 +154,8 @@ def test_snapshot_and_later_records_restore_the_state_of_a_full_replay(case: Cas
 def test_cleaning_before_the_begin_offset_does_not_change_the_loaded_state(
     case: Case, data: st.DataObject
 ) -> None:
-    """The cleaning removes superseded records below the begin offset, and sometimes the tombstones.
-    The cleaning stops at the start of an open transaction."""
+    """The cleaning removes superseded records below the begin offset, and in some cases also
+    tombstones. It stops at the start of an open transaction."""
     log = based(case.runs)
     image, _ = take(case, log)
     ends = ends_of(log)

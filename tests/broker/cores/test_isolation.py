@@ -175,7 +175,7 @@ async def test_records_that_a_core_accepted_before_its_exception_are_kept(
         assert (await other.fetch(HERE), await other.fetch(THERE)) == (5, -1)
 
 
-async def test_exception_in_a_read_request_fails_only_the_request(
+async def test_exception_in_a_read_request_fails_only_this_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -221,7 +221,7 @@ async def test_shard_waits_before_its_next_load_when_deadlines_fail_repeatedly(
         assert await client.commit("plain", 5) == NONE
 
 
-async def test_failed_write_to_a_connection_closes_only_the_connection(
+async def test_failed_write_to_a_connection_closes_only_this_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:

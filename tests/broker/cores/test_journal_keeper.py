@@ -211,7 +211,7 @@ async def test_start_succeeds_when_the_journal_file_is_damaged(tmp_path: Path) -
         await Member(seen).alone()
 
 
-async def test_second_broker_on_the_directory_does_not_change_the_journal_file(
+async def test_second_broker_on_a_data_directory_does_not_change_the_journal_file(
     tmp_path: Path,
 ) -> None:
     from broker.broker import Broker
@@ -250,7 +250,7 @@ async def test_stop_waits_for_a_journal_write_and_writes_remaining_entries() -> 
     await background.stop()
 
 
-async def test_journal_writes_other_events_when_an_event_raises() -> None:
+async def test_journal_writes_other_events_when_one_event_causes_an_exception() -> None:
     from broker.loop.background import Background
     from broker.loop.internal_errors import InternalErrors
     from broker.loop.watchdog import Watchdog

@@ -22,7 +22,7 @@ KEY = SharePartitionKey("g", bytes(16), 0)
 
 
 class Pauses:
-    """Slices that are over at each check; counts the pauses."""
+    """Fake slices, which are over at each check. Counts the pauses."""
 
     over = True
 
@@ -33,7 +33,7 @@ class Pauses:
         self.count += 1
 
 
-async def test_load_pauses_between_the_pieces_of_a_large_record(
+async def test_load_pauses_several_times_while_it_decodes_a_large_share_state_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(record_codec, "_BATCHES_PER_PIECE", 10)

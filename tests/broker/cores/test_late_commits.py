@@ -41,8 +41,8 @@ async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
 async def test_load_omits_a_commit_after_a_marker_of_a_higher_epoch(
     tmp_path: Path, ended: bool
 ) -> None:
-    """A coordinator writes such a marker under TV2, after a timeout, or when a newer producer
-    fences the old producer."""
+    """A coordinator writes a marker of a higher epoch under TV2, after a timeout, or when a newer
+    producer fences the old producer."""
     next_one = (MarkerRun(PRODUCER, 5, 0, True),) if ended else ()
     await write_log(
         tmp_path,

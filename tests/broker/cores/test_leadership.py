@@ -28,7 +28,7 @@ async def test_shard_returns_not_coordinator_after_leadership_is_lost(
         assert await client.fetch(OTHER) == 6
 
 
-async def test_shard_is_loaded_from_the_log_when_leadership_returns(tmp_path: Path) -> None:
+async def test_shard_is_loaded_from_the_log_when_the_broker_leads_again(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()
@@ -44,7 +44,8 @@ async def test_shard_is_loaded_from_the_log_when_leadership_returns(tmp_path: Pa
 
 
 async def test_parked_join_gets_not_coordinator_when_the_shard_resigns(tmp_path: Path) -> None:
-    """The member does not have to wait until its next heartbeat."""
+    """The broker answers the parked JoinGroup at once, so the member does not have to wait until
+    its next heartbeat."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()

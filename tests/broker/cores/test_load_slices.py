@@ -38,7 +38,8 @@ class SavingBroker(EdgeBroker):
 
 
 class WorkClock:
-    """The total work in ns, and the longest work between two pauses of the loader."""
+    """The clock of a load, which advances only by the work of the load. ``longest_ns`` is the
+    longest work in ns between two pauses of the loader."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -103,7 +104,8 @@ async def load(directory: Path, clock: WorkClock) -> int:
     """Loads the shard and writes a snapshot. Returns the begin offset of the loaded snapshot, or -1
     if no snapshot was loaded.
 
-    ``clock.longest_ns`` is then the longest work of the load between two pauses.
+    Afterwards ``clock.longest_ns`` is the longest time in ns for which the load ran without a
+    pause.
     """
     broker = SavingBroker(directory, partitions=1, time=Time(ticks_ns=clock))
     clock.paused()
@@ -121,7 +123,8 @@ async def load(directory: Path, clock: WorkClock) -> int:
 async def test_each_slice_of_a_shard_load_does_a_bounded_amount_of_work(
     tmp_path: Path, clock: WorkClock
 ) -> None:
-    """Many groups are created at the end of a load, both from a log and from a snapshot."""
+    """The end of a load creates many groups. The test loads a shard from a log, and from a
+    snapshot."""
     fill(EdgeBroker(tmp_path, partitions=1))
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)

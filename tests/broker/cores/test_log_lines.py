@@ -32,7 +32,8 @@ class SeenBroker(Broker):
     health: Any = None
 
     def parsed(self) -> list[dict[str, Any]]:
-        """Returns the JSON log lines. Only the two lines of standard output are not JSON."""
+        """Returns the log lines that are JSON. The broker also prints two lines that are not JSON
+        on standard output."""
         return [json.loads(line) for line in self.lines() if line.startswith("{")]
 
     def of(self, event: str, group_id: str) -> list[dict[str, Any]]:

@@ -116,7 +116,9 @@ async def test_produce_waits_until_markers_of_the_previous_transaction_are_writt
 
 
 @pytest.mark.proves("transactions 29")
-async def test_partition_of_a_deleted_topic_does_not_block_completion() -> None:
+async def test_partition_of_a_deleted_topic_does_not_block_the_completion_of_a_transaction() -> (
+    None
+):
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.create("gone", 1, {})
         producer = await initialised(broker, "t")
@@ -187,7 +189,7 @@ async def test_slow_flush_of_the_prepare_record_delays_the_markers(
 
 @pytest.mark.proves("transactions 29")
 @pytest.mark.parametrize("fails", [False, True])
-async def test_topic_deletion_during_a_marker_flush_does_not_block_completion(
+async def test_topic_deletion_during_a_marker_flush_does_not_block_the_completion_of_a_transaction(
     tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
@@ -285,8 +287,8 @@ async def test_marker_is_sent_again_when_the_group_shard_was_loading(
 
 
 async def test_markers_of_the_offsets_topic_are_sent_first() -> None:
-    """So a consumer that fetches offsets immediately after EndTxn waits for the shortest possible
-    time."""
+    """A consumer that fetches offsets immediately after EndTxn waits for the marker, so this order
+    keeps the wait short."""
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")

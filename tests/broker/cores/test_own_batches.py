@@ -69,7 +69,9 @@ def shapes(log: PartitionLog) -> list[tuple[int, int, int, int]]:
 
 
 @pytest.mark.proves("transactions 38")
-async def test_adjacent_plain_runs_of_a_turn_are_merged_in_call_order(tmp_path: Path) -> None:
+async def test_adjacent_non_transactional_runs_of_a_turn_are_merged_in_call_order(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)

@@ -192,9 +192,11 @@ async def test_offsets_are_written_with_the_configured_codec(tmp_path: Path) -> 
         assert await (await again.client()).fetch(HERE) == 5
 
 
-async def test_flush_of_a_partition_delays_only_replies_of_the_partition(tmp_path: Path) -> None:
-    """With flush.messages=1, replies wait for the fsync. Several later turns share the next
-    fsync."""
+async def test_slow_flush_of_a_partition_delays_only_replies_of_the_same_partition(
+    tmp_path: Path,
+) -> None:
+    """With flush.messages=1, a reply waits for the fsync of its partition. Several later turns
+    share the next fsync."""
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, log_config=config) as broker:
         await broker.ensure_offsets_topic()
@@ -363,8 +365,8 @@ async def test_failed_fsync_is_reported_as_a_fatal_error(tmp_path: Path) -> None
 async def test_group_requests_get_load_in_progress_while_the_shard_is_loaded(
     tmp_path: Path,
 ) -> None:
-    """OffsetFetch never returns offset 0 or -1. Heartbeat gets error 0, and SyncGroup gets an error
-    that old clients know."""
+    """OffsetFetch never returns offset 0 or -1. Two requests get another result: Heartbeat gets
+    error 0, and SyncGroup gets REBALANCE_IN_PROGRESS, which old clients know."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -533,7 +535,9 @@ async def test_offsets_of_a_deleted_topic_are_dropped_when_their_shard_was_loadi
         assert await (await again.client()).fetch(HERE) == -1
 
 
-async def test_event_report_gets_events_after_it_is_added_to_the_observer(tmp_path: Path) -> None:
+async def test_report_function_gets_events_after_it_is_added_to_the_observer(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []

@@ -1,9 +1,9 @@
 """Tests that a kill at any time neither loses acknowledged states of share partitions (KIP-932) nor
 adds states, even while redundant records are deleted.
 
-Calls are sent to a shard with a real log on a simulated disk. Each accepted call results in states
-of the shard. After a kill, the loaded states must be one of these results, and not older than the
-states of the last answered call.
+Calls are sent to a shard with a real log on a simulated disk. The test stores the states of the
+shard after each accepted call. After a kill, the loaded states must equal stored states that are
+not older than the states of the last answered call.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ async def loaded_after_a_kill(fs: SimulatedFiles) -> States:
 
 
 class Crashes:
-    """A shard on a failing disk, and its states after each accepted call."""
+    """A shard on a failing disk, and a list that has the states of the shard after each accepted
+    call."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -72,7 +73,8 @@ class Crashes:
         self.pruning = Pruning(self.runtime, lambda: 1000, lambda _: True, slicer, background)
         self.states: list[States] = [{}]
         self.answered = 0
-        """The index of the newest states whose call was answered."""
+        """The index in ``states`` of the newest states that result from a call with a successful
+        reply."""
         self.loads = self.failures = self.pruned = 0
 
     async def run(self) -> None:

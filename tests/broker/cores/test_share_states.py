@@ -18,8 +18,8 @@ from tests.wire import Wire
 
 
 class Persister:
-    """Keeps the calls, and replies to each with ``error_code``. Records whether the group's log
-    contained all accepted records at each call."""
+    """A fake persister. It keeps the calls, and replies to each with ``error_code``. At each call,
+    it records whether the group's log contains all accepted records."""
 
     def __init__(self, broker: Broker) -> None:
         self.calls: list[Call] = []

@@ -81,8 +81,8 @@ def commit_batch(group_id: str, offset: int, base_offset: int) -> bytes:
 
 
 async def make_history(directory: Path) -> None:
-    """Writes commits of a and b, a snapshot, a commit of c, the deletion of a, and a commit of d.
-    They have the offsets 0 to 4, one batch each."""
+    """Writes five records in one batch each: commits of the groups a, b and c, the deletion of a,
+    and a commit of d. Writes a snapshot after the commit of b."""
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -470,7 +470,7 @@ async def longest_turn(over: Callable[[], bool]) -> float:
     return longest
 
 
-def test_snapshot_mark_has_offset_and_crc_of_the_batch_before_an_offset(tmp_path: Path) -> None:
+def test_function_mark_below_returns_offset_and_crc_of_the_preceding_batch(tmp_path: Path) -> None:
     log: PartitionLog
     log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     log.append_encoded(commit_batch("a", 1, 0), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Tests the view of topics that the coordinators of consumer groups use."""
+"""Tests which topics of the cluster the coordinators of consumer groups see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NoGroups:
     hosted_shards = ()
 
 
-def test_topics_of_groups_are_updated_when_topic_ids_arrive_or_topics_are_deleted() -> None:
+def test_topic_ids_for_groups_are_updated_when_ids_arrive_or_topics_are_deleted() -> None:
     """Topics have no id until inter.broker.protocol.version is 2.8 or later."""
     cache = MetadataCache(1)
     registry = ClusterRegistry(1, "cluster", cache)

@@ -148,7 +148,9 @@ async def test_transaction_record_with_a_key_of_a_later_version_is_skipped_and_l
     assert (line["topic"], line["kinds"]) == (TRANSACTION_TOPIC, {7: 1})
 
 
-async def test_transaction_skip_records_setting_accepts_only_its_own_topic(tmp_path: Path) -> None:
+async def test_skip_records_setting_of_transactions_accepts_only_records_of_transaction_state(
+    tmp_path: Path,
+) -> None:
     wrong = {"transaction.state.log.load.skip.records": "__consumer_offsets-1:2"}
     with pytest.raises(BadConfig, match=r"__transaction_state-PARTITION:OFFSET"):
         async with serving(tmp_path, wrong):
@@ -367,7 +369,8 @@ async def test_transaction_completes_after_failed_writes_of_complete_commit(
 async def test_transaction_that_timed_out_while_broker_was_down_is_aborted(
     tmp_path: Path,
 ) -> None:
-    """The start time is loaded, so that the time in which the broker was down counts."""
+    """The broker loads the start time of the transaction, so the time during which the broker was
+    down counts."""
     time = MockTime()
     async with coordinator(tmp_path, time=time) as broker:
         producer = await initialised(broker, IDS[0], timeout_ms=30_000)

@@ -188,8 +188,8 @@ async def test_damaged_log_byte_makes_only_its_partition_unavailable(tmp_path: P
 
 
 async def test_unreadable_record_at_a_configured_offset_is_skipped(tmp_path: Path) -> None:
-    """The load skips only this record and logs it. The snapshot that follows makes the setting
-    unnecessary."""
+    """The load skips only the record that the setting names, and logs it. After the next snapshot
+    the setting is no longer necessary."""
     await filled(tmp_path)
     write(tmp_path, (KEY, offset_value(6, -1, "", 1, -1)), (KEY, b"\0\5later"), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:2"}

@@ -66,7 +66,7 @@ class Scene:
         self._numbers = count()
         self._open: list[Wire] = []
         self._granted: dict[tuple[str, str], None] = {}
-        """Pairs of a user and a granted right, in order."""
+        """The granted rights as pairs of user and right, in the order of the grants."""
         self.admin = self.logged_in(ADMIN)
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class Scene:
             self.revoke(user, right)
 
     def revoke(self, user: str, *rights: str) -> None:
-        """Removes the ACLs of these rights."""
+        """Removes the ACLs that `grant` has added for ``user`` and ``rights``."""
         for right in rights:
             del self._granted[user, right]
         filters = [

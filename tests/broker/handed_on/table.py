@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 class Misuse(StrEnum):
-    """The ways in which another request can misuse a stored state."""
+    """The ways in which a request can misuse a state that another request has created."""
 
     BY_ANOTHER = "made by one principal, used by another"
     IN_ANOTHER_ROLE = "made in one role, used in another"
@@ -31,7 +31,8 @@ class Misuse(StrEnum):
 
 
 class Case(NamedTuple):
-    """A case for one kind of state and one misuse. ``run`` fails if the misuse succeeds."""
+    """A test case: an attempt to misuse one kind of stored state in one way. ``run`` fails if the
+    attempt succeeds."""
 
     kind: Kind
     misuse: Misuse
@@ -39,7 +40,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of ``run``, which is part of the test id."""
+        """The name of the function ``run``. It is part of the test id."""
         return self.run.__name__
 
 

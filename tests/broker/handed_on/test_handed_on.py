@@ -1,5 +1,5 @@
-"""Tests that state that the broker stores for later requests, such as a fetch session, can be used
-only by its principal and in its role."""
+"""Tests state that the broker stores for later requests, such as a fetch session. Only the
+principal that created the state may use it, and only in the same role."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ FAULTS: list[tuple[list[Callable[[pytest.MonkeyPatch], None]], Callable[[Scene],
     FAULTS,
     ids=[f"{faults[-1].__name__}-{run.__name__}" for faults, run in FAULTS],
 )
-def test_misuse_case_fails_when_its_fault_is_planted(
+def test_each_misuse_case_detects_its_planted_fault(
     there: Scene,
     monkeypatch: pytest.MonkeyPatch,
     plants: list[Callable[[pytest.MonkeyPatch], None]],
@@ -178,7 +178,7 @@ def test_misuse_case_fails_when_its_fault_is_planted(
 
 
 @pytest.mark.planted("state of a request used by others")
-def test_http_stream_case_fails_when_password_of_a_removed_user_stays_valid(
+def test_misuse_case_of_http_streams_fails_when_the_password_of_a_removed_user_stays_valid(
     there: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passwords_of_the_removed(monkeypatch)

@@ -15,7 +15,7 @@ from cli import serve
 
 
 class Library:
-    """A C library that records the calls of mallopt."""
+    """A fake C library that records the calls of mallopt."""
 
     def __init__(self, *, is_glibc: bool = True, result: int = 1) -> None:
         self.calls: list[tuple[int, int]] = []

@@ -15,7 +15,7 @@ from tests.broker.mock_time import NoWaiting
 
 
 class Enough(Exception):
-    """An exception that ends a repetition when its pause function raises it."""
+    """An exception that a pause function raises to end the repetition of a piece of work."""
 
 
 async def repeated(
@@ -45,7 +45,7 @@ def each_of(*values: float) -> Callable[[], float]:
     return next_one
 
 
-async def test_length_of_a_background_pause_is_read_again_each_second() -> None:
+async def test_interval_of_repeated_background_work_is_read_again_each_second() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(2.5, 2.5, 2.5), lambda: worked.append(len(time.slept_s)))
@@ -53,7 +53,7 @@ async def test_length_of_a_background_pause_is_read_again_each_second() -> None:
     assert worked == [3]
 
 
-async def test_background_pause_ends_within_a_second_when_it_is_shortened() -> None:
+async def test_shortened_interval_of_background_work_applies_within_a_second() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(3600, 3600, 0.2, 0.0), lambda: worked.append(len(time.slept_s)))

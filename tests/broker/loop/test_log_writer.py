@@ -181,7 +181,7 @@ def test_log_line_starts_on_a_new_line_after_a_partially_written_line(
     assert os.read(pipe[0], 1000) == b"whole\ntor\nanother\n"
 
 
-def test_other_log_lines_are_written_when_the_repr_of_a_value_raises() -> None:
+def test_other_log_lines_are_written_when_the_repr_of_a_value_raises_an_exception() -> None:
     program = """
 import structlog
 from broker.loop.log_lines import configure

@@ -111,7 +111,7 @@ async def test_cancelled_task_does_not_delay_the_next_slice() -> None:
     await asyncio.wait_for(stays, 30)
 
 
-async def test_long_slices_are_counted_by_name_with_their_maximum_length(
+async def test_work_that_blocks_the_loop_too_long_is_counted_by_name_with_its_longest_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = Watchdog(Time())
@@ -151,7 +151,7 @@ async def test_worker_thread_alternates_between_the_jobs_of_its_clients() -> Non
     worker.stop()
 
 
-async def test_exception_of_a_worker_job_reaches_only_the_client_of_the_job() -> None:
+async def test_exception_of_a_worker_job_is_raised_only_to_the_client_of_the_job() -> None:
     worker = Worker(Time())
 
     def fails() -> None:
@@ -194,7 +194,7 @@ async def test_slice_duration_excludes_waiting_time() -> None:
     assert work.end() == pytest.approx((1.5 * slices.SLICE_NS + 5) / 1e9)
 
 
-async def test_slice_length_is_configurable_per_work() -> None:
+async def test_slice_length_is_configurable_for_each_kind_of_work() -> None:
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     usual, longer = slicer.work("scrape"), slicer.work("load", 2 * slices.SLICE_NS)

@@ -27,10 +27,10 @@ NAMING = {
     "every", "_repeat", "spawn", "_spawn", "task", "watched", "ended", "work", "Outboxes",
     "FollowedNodes",
 }  # fmt: skip
-"""The functions that take the name of a piece of work as an argument."""
+"""The functions with a parameter for the name under which the watchdog reports a kind of work."""
 GIVEN_OTHERWISE = {"background", "requests", "share release"}
-"""Names of work that the search for calls of `NAMING` does not find, because they are default
-values or bound to a function earlier."""
+"""Names of pieces of work that the test can't find as literals in calls of the functions in
+`NAMING`, because such a name is a default value or an argument that was bound earlier."""
 
 
 @pytest.fixture
@@ -48,7 +48,8 @@ def documented() -> set[str]:
 
 
 def names_in_source() -> set[str]:
-    """Returns the names of work in the source code: literals and constants."""
+    """Returns the names of kinds of work that the source code passes to the watchdog, as literals
+    or constants."""
     paths = [path for path in (ROOT / "broker").rglob("*.py") if path.parts[-2] != "verbs"]
     texts = [path.read_text() for path in paths]
     naming = [text for text in texts if any(each in text for each in ("Final", *NAMING))]
@@ -81,7 +82,7 @@ def test_metrics_page_and_name_table_list_every_watchdog_name() -> None:
     assert given - {table.name for table in BY_KEY.values()} == set(NAMES) - GIVEN_OTHERWISE
 
 
-async def test_watchdog_uses_only_documented_names_for_broker_work(
+async def test_watchdog_counts_broker_work_only_under_documented_names(
     tmp_path: Path, every_piece: None
 ) -> None:
     settings = {"log.retention.check.interval.ms": "50", "http.listener": "127.0.0.1:0"}

@@ -15,8 +15,8 @@ GROUP = f"consumergroup={PAYMENTS}"
 
 
 def by_label(scrape: Scrape, name: str) -> dict[str, float]:
-    """Returns the values of the series of the group. The key is the value of the only label besides
-    the group label."""
+    """Returns the values of those series of a metric that belong to the group `GROUP`. The key is
+    the value of the only other label."""
     found = {}
     for labels, value in scrape.of(name).items():
         (other,) = labels - {GROUP}

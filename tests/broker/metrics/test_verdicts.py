@@ -39,7 +39,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 class Member:
-    """A member of the group that owns partitions of ``orders`` and has its own connection."""
+    """A member of the group. It owns partitions of ``orders`` and has its own connection."""
 
     def __init__(self, trial: Trial, client: Client, member_id: str, generation: int) -> None:
         self.trial = trial
@@ -248,7 +248,9 @@ async def test_verdict_is_ok_when_partitions_are_empty_and_have_no_commits(tmp_p
         assert trial.verdict == "OK"
 
 
-async def test_verdict_of_a_batch_group_without_unread_records_is_ok(tmp_path: Path) -> None:
+async def test_verdict_of_a_group_without_members_is_ok_when_all_records_are_read(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(5)
@@ -517,7 +519,8 @@ async def test_verdict_is_blocked_when_a_rebalance_waits_for_a_member(tmp_path: 
 async def test_start_time_of_a_blocked_rebalance_is_correct_after_broker_pauses(
     tmp_path: Path,
 ) -> None:
-    """Pauses of the broker do not count as waiting, but must not move the start time either."""
+    """A pause of the broker does not count as waiting time, but must not change the start time of
+    the rebalance."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         client = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -710,7 +713,7 @@ async def test_group_is_lagging_when_its_oldest_unread_record_is_old(tmp_path: P
 async def test_new_records_with_old_timestamps_do_not_make_the_group_lagging(
     tmp_path: Path,
 ) -> None:
-    """A copy of another topic contains records with old timestamps."""
+    """The topic is a copy of another topic, so its new records have old timestamps."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0

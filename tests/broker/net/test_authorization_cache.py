@@ -50,7 +50,7 @@ def test_authorization_cache_counts_a_repeated_name_once_and_omits_long_names() 
     assert (set(names), memory.kept_bytes) == ({"orders"}, before)
 
 
-def test_authorization_cache_of_a_closed_connection_is_emptied() -> None:
+def test_close_of_a_connection_empties_its_authorization_cache() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     gone = AuthorizationCache(0, user("alice"))
     gone.names = {1: filled(memory, 10, "a"), 2: filled(memory, 10, "b")}

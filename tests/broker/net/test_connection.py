@@ -303,7 +303,7 @@ async def test_connection_above_max_connections_per_ip_or_its_override_is_closed
         assert await third.closed_by_peer()
 
 
-async def test_requests_in_flight_are_bounded(
+async def test_number_of_requests_in_flight_is_bounded(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start(requests_in_flight=3) as broker:

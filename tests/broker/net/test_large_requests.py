@@ -187,7 +187,7 @@ async def test_stop_completes_large_requests_or_closes_their_connections(tmp_pat
     await eventually(lambda: not broker.tasks)
 
 
-async def test_concurrently_decoded_requests_are_bounded(
+async def test_number_of_concurrently_decoded_requests_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

@@ -32,8 +32,8 @@ FRAME = struct.pack(">i", SIZE)
 
 
 class Files:
-    """A handler that returns the whole file. Clients with id "other" receive a short response
-    without the file."""
+    """A handler that responds with a whole file. A client with id "other" gets a short response
+    without the file instead."""
 
     def __init__(self, file: object) -> None:
         self.file = file
@@ -250,7 +250,7 @@ async def test_stop_sends_complete_responses_to_peers_that_read(tmp_path: Path) 
         never.socket.close()
 
 
-def test_read_from_page_cache_returns_none_when_the_file_was_closed(tmp_path: Path) -> None:
+def test_method_read_cached_returns_none_when_the_file_was_closed(tmp_path: Path) -> None:
     files = OpenFiles(1)
     first = files.open(str(tmp_path / "first"), create=True)
     first.write(0, b"0123456789")

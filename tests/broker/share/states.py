@@ -1,5 +1,4 @@
-"""Helpers for tests of the share coordinator of a broker that runs in the event loop of the
-test."""
+"""Helpers for tests of the share coordinator. The tests run a broker in their own event loop."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_changed_group_settings_apply_to_record_delivery() -> None:
     assert settings.of("h").limits.lock_duration_ms == 25_000
 
 
-def test_number_of_share_groups_with_kept_delivery_settings_is_bounded(
+def test_number_of_share_groups_with_stored_delivery_settings_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Mapping[str, str]] = []

@@ -28,7 +28,7 @@ def live_of(log: Any, group_id: str = "g") -> LivePartition:
 
 
 @pytest.mark.parametrize(("epoch", "is_kept"), [(5, True), (6, True), (7, False), (4, False)])
-async def test_share_partition_is_kept_when_leader_epoch_shows_no_other_leader(
+async def test_share_partition_stays_loaded_when_leader_epoch_shows_no_other_leader(
     epoch: int, is_kept: bool
 ) -> None:
     log: Any = Log()
@@ -38,7 +38,7 @@ async def test_share_partition_is_kept_when_leader_epoch_shows_no_other_leader(
     assert live.leader_epoch == (epoch if is_kept else 5)
 
 
-async def test_share_partition_is_dropped_when_broker_follows_or_log_was_replaced() -> None:
+async def test_share_partition_is_unloaded_when_broker_follows_or_log_was_replaced() -> None:
     log, other = Log(), Log()
     live = live_of(log)
     assert not live.follow_leader_epoch(other)  # type: ignore[arg-type]

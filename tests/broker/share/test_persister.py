@@ -40,7 +40,7 @@ FREE = StateBatch(5, 9, 0, 1)
 LOG = f"{SHARE_STATE_TOPIC}-0/00000000000000000000.log"
 
 
-async def test_first_persister_call_creates_the_state_topic_and_later_calls_wait_for_it(
+async def test_first_persister_call_creates_the_state_topic_and_later_calls_wait_for_the_creation(
     tmp_path: Path,
 ) -> None:
     async with sharing(tmp_path) as broker:

@@ -170,7 +170,7 @@ async def _live_through_a_full_disk(broker: Broker, disk: MemoryDisk) -> None:
     assert await client(lambda: commit(broker, "g", "orders", 2)) == ""
 
 
-async def test_records_are_refused_when_the_disk_capacity_is_used() -> None:
+async def test_records_are_refused_when_the_disk_capacity_is_used_up() -> None:
     disk = MemoryDisk(capacity_bytes=200_000)
     async with disk.broker() as broker:
         names: list[str] = []

@@ -87,7 +87,7 @@ def orders(muster: Tested, **configs: object) -> None:
 # -- responses of the verbs
 
 
-def test_clock_verbs_show_freeze_advance_and_resume_the_clocks(muster: Tested) -> None:
+def test_http_verbs_show_freeze_advance_and_resume_the_mock_clock(muster: Tested) -> None:
     before = muster.get("/time")
     assert sorted(before) == ["ahead_ms", "is_frozen", "mono_ms", "wall_ms"]
     assert not before["is_frozen"]

@@ -280,7 +280,9 @@ def _join(member_id: str) -> dict[str, Any]:
     }
 
 
-def test_moved_coordinator_serves_requests_after_the_fault_ends(orders: Tested) -> None:
+def test_group_is_served_again_after_the_end_of_the_fault_that_moves_its_coordinator(
+    orders: Tested,
+) -> None:
     with member(orders) as one:
         fault = orders.post("/faults", kind="moved", group="billing")
         until("it is told", lambda: "NOT_COORDINATOR" in errors_of(orders, "Heartbeat"))
@@ -292,7 +294,9 @@ def test_moved_coordinator_serves_requests_after_the_fault_ends(orders: Tested) 
     assert orders.get("/committed?group=billing")["offsets"][0]["offset"] == 2
 
 
-def test_coordinator_moved_with_keep_away_returns_when_the_fault_ends(orders: Tested) -> None:
+def test_group_is_served_again_when_a_move_coordinator_fault_with_argument_keep_away_ends(
+    orders: Tested,
+) -> None:
     fault = orders.post("/groups/move_coordinator", group="billing", keep_away=True)
     with Wire(orders.port) as wire:
         assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 16
@@ -331,7 +335,7 @@ def test_loading_fault_ends_after_the_given_seconds(orders: Tested) -> None:
     consumer.close()
 
 
-def test_reset_ends_moved_and_loading_faults(orders: Tested) -> None:
+def test_reset_stops_the_faults_that_make_a_coordinator_move_or_load(orders: Tested) -> None:
     orders.post("/faults", kind="loading", group="billing")
     orders.post("/reset")
     orders.post("/faults", kind="moved", group="billing")

@@ -22,7 +22,8 @@ class Writer:
 
     def __init__(self, port: int, first: int) -> None:
         self.produced = self.committed = first - 1
-        """The last number that was acknowledged, for Produce and for OffsetCommit."""
+        """The last acknowledged number: ``produced`` is that of the Produce requests, ``committed``
+        is that of the OffsetCommit requests."""
         self._port, self._first = port, first
         self.enough = threading.Event()
         """Set after 20 acknowledged numbers."""

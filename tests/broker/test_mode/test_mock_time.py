@@ -1,5 +1,5 @@
-"""The mock clocks of test mode: advances, the order of timers, and the operations that use real
-time."""
+"""Tests of the mock clocks of test mode: how they advance, the order of timers, and the operations
+that use real time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_advance_moves_both_frozen_clocks_by_the_given_time() -> None:
     assert time.now().mono_ms == before.mono_ms + 90_000
 
 
-async def test_frozen_clocks_continue_from_their_current_time_after_run() -> None:
+async def test_frozen_clocks_continue_from_their_current_time_after_method_run() -> None:
     time = frozen()
     await time.advance(3_600_000)
     stood = time.now()
@@ -71,7 +71,7 @@ async def test_frozen_clocks_continue_from_their_current_time_after_run() -> Non
     assert abs(time.monotonic_s() - time.now().mono_ms / 1000) < 10
 
 
-def test_ahead_ms_is_0_when_real_time_passes_between_the_clock_reads() -> None:
+def test_field_ahead_ms_is_0_when_real_time_passes_between_the_clock_reads() -> None:
     seconds = iter(range(1_000, 2_000))
     time = MockTime(Time(monotonic_s=lambda: next(seconds), wall_s=lambda: next(seconds)))
     assert time.ahead_ms == 0

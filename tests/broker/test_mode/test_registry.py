@@ -150,7 +150,7 @@ async def test_new_zookeeper_nodes_have_the_time_of_the_clusters_mock_clock() ->
     assert stat.ctime_ms == scene.time.now().wall_ms
 
 
-async def test_paused_client_receives_changes_of_nodes_when_it_continues() -> None:
+async def test_paused_client_receives_changes_of_zookeeper_nodes_when_it_continues() -> None:
     scene = Scene()
     client, found = await scene.connect(1), list[str]()
     client.on_session(lambda each: found.append(each.value))

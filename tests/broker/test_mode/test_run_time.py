@@ -11,7 +11,7 @@ from broker.test_mode.run_time import RunTime
 from broker.time import Time
 
 
-def test_run_time_overrides_every_public_method_of_time() -> None:
+def test_class_run_time_overrides_every_public_method_of_class_time() -> None:
     asked = {name for name, each in vars(Time).items() if inspect.isfunction(each)}
     own = set(vars(RunTime))
 

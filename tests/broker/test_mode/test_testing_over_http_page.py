@@ -44,7 +44,7 @@ def examples(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "least"), [(PAGE, 20), (CLUSTERS, 10)], ids=["one", "cluster"])
-def test_each_example_of_the_over_http_chapter_prints_its_output(
+def test_each_example_on_the_testing_over_http_page_prints_its_output(
     page: str, least: int, tmp_path: Path
 ) -> None:
     shell = program("bash", "bash")
@@ -89,21 +89,21 @@ def _is_raw(command: str) -> bool:
     [(PAGE, VERBS), (CLUSTERS, (*OF_CLUSTER, *OF_BROKER))],
     ids=["one", "cluster"],
 )
-def test_over_http_chapter_has_a_row_for_each_verb(page: str, table: tuple[Verb, ...]) -> None:
+def test_testing_over_http_page_has_a_row_for_each_verb(page: str, table: tuple[Verb, ...]) -> None:
     rows = set(re.findall(r"^\| `((?:GET|POST|DELETE) /test\S*)` \|", page, re.MULTILINE))
     verbs = {re.sub(r"{\w+}", "ID", each.shown) for each in table}
 
     assert verbs - rows == set()
 
 
-def test_over_http_chapter_lists_the_defaults_of_the_verbs() -> None:
+def test_testing_over_http_page_lists_the_defaults_of_the_verbs() -> None:
     table = PAGE.split("| setting | value |\n|---|---|\n")[1].split("\n\n")[0]
     rows = dict(re.findall(r"^\| `(\S+)` \| `(\S+)` \|$", table, re.MULTILINE))
 
     assert rows == {name: str(value) for name, value in DEFAULTS.items()}
 
 
-def test_over_http_chapter_has_a_row_for_each_kind_of_fault() -> None:
+def test_testing_over_http_page_has_a_row_for_each_kind_of_fault() -> None:
     table = PAGE.split("| kind | arguments |")[1].split("\n\n")[0]
     rows = {
         kind: set(re.findall(r"`(\w+)`", arguments))

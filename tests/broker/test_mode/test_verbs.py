@@ -16,7 +16,7 @@ def topics_of(muster: Tested) -> dict[str, int]:
     return {topic["name"]: len(topic["partitions"]) for topic in answer["topics"]}
 
 
-def test_get_of_the_test_path_lists_every_verb_with_its_arguments(muster: Tested) -> None:
+def test_http_get_of_the_path_test_lists_every_verb_with_its_arguments(muster: Tested) -> None:
     verbs = {(each["method"], each["path"]): each for each in muster.get("")["verbs"]}
 
     assert verbs[("POST", "/test/topics/delete")] == {

@@ -41,7 +41,7 @@ class Scene:
         self.client = client
         self.start_ms = time.now().mono_ms
         self.events: list[tuple[int, Any]] = []
-        """The events of the broker, each after its time in ms since the start."""
+        """The events of the broker as pairs: the time in ms since the start, and the event."""
         broker.groups.life.observer.reports.append(
             lambda event, _: self.events.append((time.now().mono_ms - self.start_ms, event))
         )

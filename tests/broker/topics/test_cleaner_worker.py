@@ -196,7 +196,7 @@ async def test_retention_deletes_no_segment_while_cleaned_segments_replace_old_s
         await worker.stop()
 
 
-async def test_cleaning_does_not_fail_when_retention_has_deleted_a_segment_of_the_job(
+async def test_cleaning_does_not_fail_when_retention_has_deleted_one_of_its_segments(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:

@@ -182,7 +182,7 @@ async def test_min_compaction_lag_delays_cleaning_and_max_lag_overrides_dirty_ra
 
 
 @pytest.mark.proves("transactions 30")
-async def test_cleaning_stops_at_an_open_transaction_and_runs_again_when_it_ends(
+async def test_cleaning_stops_at_an_open_transaction_and_runs_again_when_the_transaction_ends(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:

@@ -1,5 +1,5 @@
-"""OffsetCommit version 0 stores offsets in ZooKeeper's consumer paths in Kafka. A standalone Muster
-stores them in a file."""
+"""Kafka stores the offsets of OffsetCommit version 0 in ZooKeeper's consumer paths. A standalone
+Muster stores them in a file."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def simulated() -> SimulatedFiles:
 def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An earlier version rewrote the file only at start, so that the file grew without limit."""
+    """An earlier version rewrote the file only at the start of the broker, so the file grew without
+    limit."""
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     fs = simulated()
     used = paths(Path(DATA), fs)
@@ -108,8 +109,8 @@ def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
 
 
 def test_offsets_file_with_long_ids_is_rewritten_by_its_size_in_bytes() -> None:
-    """An earlier version counted lines. With ids of 8 kB, the file of one live offset grew to 80
-    MB."""
+    """An earlier version of Muster counted lines instead of bytes. With ids of 8 kB, the file of
+    one live offset grew to 80 MB."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     group_id, rewritten = "g" * 8_000, 0

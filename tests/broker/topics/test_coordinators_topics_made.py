@@ -27,8 +27,8 @@ def find(wire: Wire, key_type: int, version: int = 4) -> dict[str, Any]:
 def block_directory_creation(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[threading.Event, Any]:
-    """Blocks the creation of partition directories. Returns the event that ends the block, and a
-    list of the blocked calls."""
+    """Blocks the creation of partition directories. Returns an event, and a list of the blocked
+    calls. The creation continues when the event is set."""
     gate, came = threading.Event(), []
     make = broker.logs.make
 

@@ -32,7 +32,9 @@ TOPICS = pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTION_TOPIC])
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def test_offsets_topic_stays_compacted_when_alter_configs_omits_policy(tmp_path: Path) -> None:
+def test_offsets_topic_stays_compacted_when_alter_configs_omits_the_cleanup_policy(
+    tmp_path: Path,
+) -> None:
     """AlterConfigs replaces all settings of a topic. In an earlier version, a request that omitted
     the policy set it to the default ``delete``."""
 

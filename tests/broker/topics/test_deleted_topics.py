@@ -54,7 +54,7 @@ def make_with_records(wire: Wire, *names: str) -> None:
         assert send(wire, name, name.encode()) == NONE
 
 
-async def test_topic_deletion_has_no_effect_when_its_mark_cannot_be_written() -> None:
+async def test_failed_write_of_the_topic_list_cancels_a_topic_deletion() -> None:
     """After the failed deletion the producer continues, and the next write of the topic list does
     not delete the topic."""
     fs = SimulatedFiles()
@@ -305,7 +305,8 @@ async def test_failed_topic_creation_leaves_no_directories(
 async def test_log_of_a_deleted_topic_is_not_probed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A probe truncates the file, but a new log may already write to the file."""
+    """A probe truncates the log's file. A new topic with the same name may already write to a file
+    with the same path."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:

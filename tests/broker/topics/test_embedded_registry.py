@@ -222,7 +222,7 @@ def version_of(fs: SimulatedFiles) -> int:
     return version
 
 
-def test_older_muster_refuses_a_directory_while_consumer_groups_are_served() -> None:
+def test_older_muster_version_refuses_a_directory_while_consumer_groups_are_served() -> None:
     """The topic list then has version 3. An older Muster knows only versions 1 and 2, and its error
     names the version."""
     fs = SimulatedFiles()

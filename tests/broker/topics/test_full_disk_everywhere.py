@@ -143,8 +143,8 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
 
 
 async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
-    """Runs both sequences of operations with a disk that becomes full at call number ``full_from``,
-    and returns the disk."""
+    """Runs `first_chapter` and `second_chapter` with a disk that is full for ``full_calls`` calls
+    from call number ``full_from`` on. Returns the disk."""
     fs, life = FillingFiles(), Life()
     fs.full = range(full_from, full_from + full_calls)
     for chapter in (first_chapter, second_chapter):

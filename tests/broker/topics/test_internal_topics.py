@@ -104,7 +104,7 @@ def test_internal_topic_that_exists_or_is_being_created_is_not_created_again(
     assert len(creation.topics.created) == 1
 
 
-def test_internal_topic_that_another_request_creates_first_causes_no_fault(
+def test_no_error_is_reported_when_another_request_creates_the_internal_topic_first(
     creation: Creation,
 ) -> None:
     creation.internal.create([LOG])
@@ -146,7 +146,7 @@ def test_failed_internal_topic_does_not_prevent_creation_of_the_next_topic(
     assert [name for name, *_ in creation.topics.created] == ["log"]
 
 
-def test_number_of_kept_reasons_for_failed_internal_topics_is_bounded(
+def test_number_of_stored_reasons_for_failed_internal_topics_is_bounded(
     creation: Creation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(internal_topics, "_FAULTS_KEPT", 2)

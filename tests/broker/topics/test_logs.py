@@ -31,7 +31,9 @@ def managed(directory: Path, **settings: str) -> LogManager:
 
 
 @pytest.mark.parametrize("threads", ["1", "4"])
-def test_logs_are_opened_in_order_in_any_number_of_threads(tmp_path: Path, threads: str) -> None:
+def test_partitions_are_in_order_after_a_start_with_any_number_of_recovery_threads(
+    tmp_path: Path, threads: str
+) -> None:
     first = managed(tmp_path)
     first.open_all([])
     first.show(first.make(TOPIC))

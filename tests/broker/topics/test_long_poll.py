@@ -69,7 +69,7 @@ async def test_waiting_fetch_is_woken_at_its_deadline() -> None:
     assert late.calls == []
 
 
-async def test_wake_topic_wakes_the_waiting_fetches_of_all_partitions() -> None:
+async def test_function_wake_topic_wakes_the_waiting_fetches_of_all_partitions() -> None:
     polls = LongPolls(Time())
     first, second, other = (
         Woken(polls, ("t", 0)),
@@ -104,7 +104,7 @@ async def test_removed_long_polls_are_removed_from_all_indexes() -> None:
     assert not polls.by_topic
 
 
-async def test_long_poll_is_woken_again_until_it_is_removed() -> None:
+async def test_long_poll_is_woken_by_an_append_and_again_at_its_deadline() -> None:
     polls = LongPolls(Time())
     calls: list[bool] = []
     waiter = Waiter([("t", 0)], Time().now().mono_ms + 50, 1, calls.append)

@@ -269,7 +269,7 @@ async def test_memory_error_of_a_flush_fails_only_the_produce_that_waits_for_it(
     tmp_path: Path,
 ) -> None:
     """In an earlier version, the Produce request got no response, and all later requests waited for
-    it."""
+    this response."""
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -417,7 +417,9 @@ async def test_failed_producer_snapshot_of_many_producers_is_logged(tmp_path: Pa
         assert [line["partition"] for line in said] == ["t-0"]
 
 
-def test_function_level_returns_the_largest_limit_per_value_that_keeps_the_sum_in_bounds() -> None:
+def test_function_level_returns_the_largest_cap_that_keeps_the_sum_of_capped_values_in_bounds() -> (
+    None
+):
     assert level([5, 1, 9], 10) == 4
     assert level([5, 1, 9], 11) == 5
     assert level([5, 1, 9], 15) == 9

@@ -44,8 +44,8 @@ def fill(wire: Wire) -> None:
 
 
 def filled(folder: Path, stopped: bool) -> Path:
-    """Returns the data directory of a broker that was stopped. If ``stopped`` is false, the broker
-    was killed after it wrote checkpoints."""
+    """Returns the data directory of a broker that was stopped cleanly. If ``stopped`` is False, the
+    broker was killed instead, after it had written checkpoints."""
 
     async def story() -> None:
         async with serving(folder / "first", TEN) as broker:
@@ -80,8 +80,8 @@ def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
 
 
 def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
-    """Starts a broker and returns the committed offsets of the groups. Checks that a second start
-    without ``settings`` returns the same offsets."""
+    """Starts a broker with ``settings`` and returns the committed offsets of the groups. Checks
+    that a broker that is started later without ``settings`` returns the same offsets."""
 
     async def story() -> list[int]:
         async with serving(data, settings) as broker:
@@ -210,8 +210,8 @@ def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
 
 
 def test_missing_log_is_noticed_before_the_first_periodic_checkpoint(tmp_path: Path) -> None:
-    """Checkpoints are written every minute. If a topic was newer than the checkpoints and its log
-    was missing, an earlier version created an empty log."""
+    """Checkpoints are written every minute. If a topic was created after the last checkpoint and
+    its log was missing, an earlier version of Muster created an empty log."""
 
     async def story() -> None:
         async with serving(tmp_path / "first", TEN) as broker:
@@ -275,8 +275,9 @@ def test_start_fails_when_an_adopted_directory_lacks_a_partition(
 def test_groups_do_not_load_when_a_partition_of_the_offsets_topic_is_missing(
     data: Path, with_snapshots: bool
 ) -> None:
-    """Nine of ten partitions of the offsets topic are present, without checkpoints. The partition
-    in which each group is stored shows that there were ten."""
+    """Nine of ten partitions of the offsets topic are present, without checkpoints. The groups in
+    these partitions show that the topic had ten partitions, because the partition of a group
+    depends on the number of partitions."""
     images = {path: path.read_bytes() for path in data.glob("*/groups.image")}
     foreign(data)
     shutil.rmtree(data / "__consumer_offsets-9")

@@ -105,7 +105,7 @@ def test_record_is_not_visible_after_its_flush_failed() -> None:
     assert ends(partition) == (1, 2)
 
 
-def test_opened_partition_flushes_the_records_of_a_killed_process() -> None:
+def test_opening_a_partition_flushes_the_records_of_a_killed_process() -> None:
     fs = SimulatedFiles()
     partition = opened(fs, flush_messages=1)
     append(partition, b"0", b"1")

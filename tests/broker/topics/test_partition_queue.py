@@ -249,7 +249,7 @@ async def test_failed_flush_fails_waiting_requests_before_the_owner_of_the_log_i
     assert house.partition.high_watermark == 0
 
 
-async def test_requests_that_wait_share_a_flush_and_later_requests_share_the_next_flush() -> None:
+async def test_requests_that_arrive_during_a_flush_share_the_next_flush() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     before = house.fsyncs()

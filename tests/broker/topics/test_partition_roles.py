@@ -73,8 +73,8 @@ class House:
             self.answers.append((name, "kept"))
 
     def wait(self, name: str, to_end: bool = False, committed: bool = False) -> None:
-        """Registers a waiting fetch. ``to_end`` and ``committed`` choose the offset that must
-        advance."""
+        """Registers a fetch that waits until the high watermark advances; with ``to_end`` the log
+        end offset, with ``committed`` the last stable offset."""
         woken = lambda due: self.answers.append((name, "woken"))  # noqa: E731
         deadline_ms = self.time.mono_ms + 10_000
         waiter = Waiter([("t", 0)], deadline_ms, 1, woken, committed, to_end)
@@ -397,7 +397,7 @@ async def test_recovery_point_is_lowered_before_a_truncation() -> None:
     assert asked == [(("t", 0), 3)]
 
 
-async def test_truncation_fails_during_a_segment_swap_and_succeeds_after_it() -> None:
+async def test_truncation_fails_during_a_segment_swap_and_succeeds_after_the_swap() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
@@ -475,8 +475,8 @@ async def test_marker_is_refused_below_min_insync_replicas() -> None:
 
 
 async def test_last_stable_offset_advances_when_high_watermark_passes_the_marker() -> None:
-    """The new leader replicated the record and the marker as a follower. The test checks it without
-    and with a restart."""
+    """The new leader replicated the record and the marker as a follower. The test checks this case
+    without and with a restart."""
     leading = House()
     leading.replica.lead(state(isr=(1,), replicas=(1,)))
     leading.replica.append(transactional(0), NOW_MS)
@@ -499,7 +499,9 @@ async def test_last_stable_offset_advances_when_high_watermark_passes_the_marker
         assert replica.log.aborted_between(0, 2) == [(7, 0)]
 
 
-async def test_replica_answers_request_for_stable_offset_in_next_loop_iteration() -> None:
+async def test_request_for_an_already_stable_offset_is_answered_in_the_next_loop_iteration() -> (
+    None
+):
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.replica.when_stable(house.append(), [(Named(house, "a"), 0)], lambda _, e: e)

@@ -1,5 +1,5 @@
 """A replica after a crash: its high watermark comes from the checkpoint and is at most the log end
-offset. Records that a follower truncated are not missing."""
+offset. Records that a follower truncated are not reported as missing."""
 
 from __future__ import annotations
 

@@ -86,9 +86,9 @@ OPERATIONS = ("open", "write", "fsync", "rename", "remove", "link", "fsync_direc
 def test_failed_replace_of_a_reserved_file_leaves_old_or_new_content(
     operation: str, nth: int, power: bool
 ) -> None:
-    """After a failed `replace`, the file has the content of the last successful `replace`. Only if
-    the fsync of the directory failed, the file may have the new content instead, and it then
-    refuses every further change."""
+    """After a failed `replace`, the file has the content of the last successful `replace`. If the
+    fsync of the directory failed, the file may have the new content instead, and then refuses every
+    further `replace`."""
     chance = random.Random(f"{operation} {nth}")
     fs = SimulatedFiles()
     file = reserved(fs)

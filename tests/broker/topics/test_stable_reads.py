@@ -34,7 +34,7 @@ def epoch_end(wire: Wire) -> int:
 
 
 def everything_about(wire: Wire) -> dict[str, Any]:
-    """Returns all response values from which a client can learn the log end offset of t-0."""
+    """Returns every response value that can reveal the log end offset of t-0 to a client."""
     plain = fetch(wire, "t", last_fetched_epoch=0, current_leader_epoch=0)
     committed = fetch(wire, "t", **COMMITTED)
     old = {"timestamp": -1, "max_num_offsets": 3, "partition_index": 0}

@@ -51,7 +51,7 @@ async def test_loop_runs_between_the_slices_of_many_replies() -> None:
     assert errors.counts["reply"] == 1
 
 
-async def test_group_larger_than_a_slice_gets_all_replies_of_a_rebalance(
+async def test_large_group_gets_all_replies_of_a_rebalance_when_they_need_several_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (runtime, partition, ticket):

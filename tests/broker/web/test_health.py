@@ -205,8 +205,8 @@ async def test_start_fails_when_the_configured_http_port_is_in_use(
 async def test_start_logs_a_warning_when_the_default_http_port_is_in_use(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two brokers without HTTP settings can run on one machine, because only the warning is
-    logged."""
+    """Two brokers without HTTP settings can run on one machine: the second broker only logs a
+    warning, and runs without HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         setting = BROKER["http.listener"]._replace(default=where)

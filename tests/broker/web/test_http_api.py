@@ -122,11 +122,11 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
-    """Returns the two example responses of the page: the group, and its journal after the session
-    has expired.
+    """Returns the two example responses of the documentation page: the group, and its journal after
+    the session of its member has expired.
 
-    Only the two requests let the broker judge the group, so that the verdicts are the same in each
-    run.
+    The broker computes verdicts only for these two requests, so that the verdicts are the same in
+    each run.
     """
     await seen.broker.verdicts.stop()
     data = batch(*[b"v"] * 5)
@@ -235,7 +235,7 @@ async def came_back(seen: Seen) -> tuple[str, str]:
     return before.member_id, after.member_id
 
 
-async def test_journal_lists_a_rejoin_with_a_new_member_id_and_advice(
+async def test_http_journal_shows_a_rejoin_with_a_new_member_id_and_gives_advice(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

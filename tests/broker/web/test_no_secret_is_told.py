@@ -253,7 +253,7 @@ async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
 
 
 async def read_all(served: Encrypted, told: list[str]) -> None:
-    """Reads all HTTP responses that an administrator can get. Appends them to ``told``."""
+    """Appends to ``told`` all HTTP responses that an administrator can get."""
     pages = served.seen.broker.pages
     assert pages is not None
     for path in {route.path for route in pages.routes()} - {"/api/live"}:

@@ -242,7 +242,7 @@ async def test_share_api_refuses_groups_of_other_types_and_invalid_parameters(
             assert (await seen.get(f"{PATH}?{query}")).status_code == 400
 
 
-async def test_known_share_partitions_need_no_coordinator_and_have_no_clients(
+async def test_share_partitions_of_a_topic_are_listed_without_the_coordinator_and_client_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -265,7 +265,7 @@ async def test_known_share_partitions_need_no_coordinator_and_have_no_clients(
         assert (await seen.get(f"{PATH}/others?topic=orders")).status_code == 404
 
 
-async def test_known_share_partitions_are_hidden_without_describe(tmp_path: Path) -> None:
+async def test_share_partitions_of_a_topic_are_hidden_without_describe(tmp_path: Path) -> None:
     async with securely(tmp_path, SETTINGS) as seen:
         await two_sharers(seen)
         path = f"{PATH}/partitions?topic=orders"
@@ -312,7 +312,7 @@ async def test_times_of_past_deliveries_in_the_share_api_are_not_changed_by_a_br
     ]
 
 
-async def test_since_ms_of_a_stuck_record_finding_is_not_changed_by_a_pause_of_the_broker(
+async def test_field_since_ms_of_a_stuck_record_finding_is_not_changed_by_a_broker_pause(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:

@@ -1,5 +1,5 @@
-"""Starts a broker with an authorizer, topics and a group, and builds requests that tests send as
-any user."""
+"""Starts a broker with an authorizer, topics and a group, and builds requests. Tests can send the
+requests as any user."""
 
 from __future__ import annotations
 

@@ -180,14 +180,14 @@ def new_token(**fields: Any) -> Value:
 
 
 _FIRST_WITH_INSTANCES = 5
-"""The first version of JoinGroup that supports static members. In earlier versions a new member
-waits for other members."""
+"""The first version of JoinGroup that supports static members. Without a static member, the
+response waits until other members have joined."""
 _PARTITION = [{"partition_index": 0, "offset": 1}]
 _KINDS = [
     {"resource_type": kind, "resource_name": name}
     for kind, name in ((2, NAMED), (4, ""), (4, "1"), (8, "1"), (16, NAMED), (32, NAMED))
 ]
-"""The types of resources that have settings."""
+"""The resources that the requests for configs name: each has a resource type and a name."""
 WELL_FORMED: dict[str, list[Value]] = {
     "AlterClientQuotas": [quota(2048.0)],
     "AlterConfigs": [

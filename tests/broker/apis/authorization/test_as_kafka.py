@@ -60,7 +60,8 @@ OTHERWISE = {
     # The setting is not dynamic in Muster.
     "1:0 ": "1:42 ",
 }
-"""Parts of Kafka's responses where Muster responds differently, each with Muster's part."""
+"""Texts in Kafka's responses that are different in Muster's responses: Kafka's text, and Muster's
+text."""
 
 
 class MusterSide(Side):
@@ -109,8 +110,8 @@ def entry_of(acl: Value) -> AclEntry:
 
 
 def sorted_parts(answer: str) -> list[str]:
-    """Returns the sorted parts of a response. Parts of Kafka's responses that differ in Muster are
-    replaced by Muster's."""
+    """Returns the sorted parts of a response. Replaces each part that only Kafka returns by the
+    part that Muster returns instead."""
     for kafkas, ours in OTHERWISE.items():
         answer = (answer + " ").replace(kafkas, ours).strip()
     return sorted(answer.split(" "))

@@ -71,6 +71,6 @@ def test_cluster_request_of_a_principal_without_acls_is_denied(
     assert str(CLUSTER_AUTHORIZATION_FAILED) in str(answer)
 
 
-def test_each_api_between_brokers_needs_cluster_action() -> None:
+def test_each_inter_broker_api_requires_cluster_action() -> None:
     named = {row.api.name for row, _ in ROWS if row.rights is AMONG_BROKERS}
     assert named == BROKERS_ALONE

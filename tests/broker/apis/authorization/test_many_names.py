@@ -17,8 +17,8 @@ MANY = 600
 """A number of names that is too large for a request to be decoded in the event loop."""
 FEW = 2
 LINES_IN_A_STEP = 300
-"""The maximum number of code lines that one step executes. It is below `MANY`, so that one line per
-name in one step would exceed it."""
+"""The maximum number of code lines that one step executes. It is below `MANY`, so that a step which
+executes one line for each name exceeds it."""
 
 Names = list[str]
 

@@ -43,12 +43,13 @@ IDS = (
 
 def topics(array: str, name: str = "name", **fields: Any) -> Any:
     """Returns a function that builds an array of elements from a list of names. ``name`` is the
-    field of an element that contains its name."""
+    field that contains the name of an element."""
     return lambda names: {array: [{name: each, **fields} for each in names]}
 
 
 def plain(array: str, **fields: Any) -> Any:
-    """Returns a function that builds an array that contains the names themselves."""
+    """Returns a function from names to the fields of a request. The array ``array`` of the request
+    is the list of names."""
     return lambda names: {array: names, **fields}
 
 

@@ -76,8 +76,8 @@ def test_only_apis_between_brokers_are_exempt_from_the_request_quota() -> None:
 
 
 async def test_denied_requests_are_throttled(tmp_path: Path) -> None:
-    """Kafka's testUnauthorizedThrottle tests this too. Denied requests between brokers are measured
-    as well."""
+    """Kafka's testUnauthorizedThrottle has the same check. The broker also measures denied requests
+    between brokers."""
     rules = Rules()
     async with broker_with_quotas(tmp_path, authorizer=rules) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)

@@ -115,8 +115,8 @@ WAYS = [at_once, in_slices, in_slices_that_wait, in_a_coroutine_that_waits, park
 async def working(
     directory: Path, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[QuotaBroker, Client, list[Works]]]:
-    """Yields a client with a quota of 10 %, and a list of functions, which handle the next
-    heartbeats of the client."""
+    """Yields the broker, a client with a quota of 10 %, and a list of functions. Each heartbeat of
+    the client is handled by the next function of the list."""
     works: list[Works] = []
     clock = Clock()
     async with broker_with_quotas(directory, settings) as bound:

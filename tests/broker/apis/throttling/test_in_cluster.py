@@ -94,7 +94,7 @@ async def test_denied_requests_between_brokers_are_throttled(tmp_path: Path) -> 
         await entries.change([], [NO_RIGHT])
 
 
-async def test_denied_fetch_as_a_replica_is_throttled(
+async def test_denied_fetch_with_a_replica_id_is_throttled(
     tmp_path: Path,
 ) -> None:
     async with cluster_broker_with_quotas(tmp_path) as bound:

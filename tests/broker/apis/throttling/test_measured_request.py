@@ -55,7 +55,8 @@ async def test_produce_above_its_rate_is_acknowledged_then_throttled(
 
 
 async def test_configured_quota_windows_limit_the_bytes_of_a_burst(tmp_path: Path) -> None:
-    """The quota windows cover four seconds: all windows except one."""
+    """A quota is measured over all configured windows except one. In this test, these windows cover
+    four seconds."""
     settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
     async with broker_with_quotas(tmp_path, settings) as bound:
         await bound.set(producer_byte_rate=1000)

@@ -23,7 +23,7 @@ MUCH = 1e9
 """A request quota in percent of the event loop's time. It is so high that no client is throttled,
 but the time is recorded."""
 JUDGED_LATER = 300
-"""A number of topics that is so large that Fetch authorizes them in a separate part of its work."""
+"""A number of topics so large that Fetch does not authorize them at once, but in slices."""
 
 
 def recorded_s(bound: QuotaBroker, client_id: str) -> float:
@@ -46,8 +46,10 @@ async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncI
     assert 0 < used_s < perf_counter() - began_s
 
 
-async def test_measured_request_time_of_add_partitions_is_bounded(tmp_path: Path) -> None:
-    """The reply of the coordinator starts another part of the work."""
+async def test_recorded_request_time_of_add_partitions_is_at_most_the_elapsed_time(
+    tmp_path: Path,
+) -> None:
+    """The request causes two parts of work: before and after the reply of the coordinator."""
 
     def added(wire: Wire) -> int:
         return initialized(wire, "id", rules=1).add({"t": [0]}, version=3)
@@ -58,7 +60,7 @@ async def test_measured_request_time_of_add_partitions_is_bounded(tmp_path: Path
             assert await asked(bound.broker, added) == NONE
 
 
-async def test_measured_request_time_of_metadata_that_creates_topics_is_bounded(
+async def test_recorded_request_time_of_metadata_that_creates_topics_is_at_most_the_elapsed_time(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -70,7 +72,9 @@ async def test_measured_request_time_of_metadata_that_creates_topics_is_bounded(
         assert "new" in bound.broker.logs.topics
 
 
-async def test_measured_request_time_of_a_fetch_of_denied_topics_is_bounded(tmp_path: Path) -> None:
+async def test_recorded_request_time_of_a_fetch_of_denied_topics_is_at_most_the_elapsed_time(
+    tmp_path: Path,
+) -> None:
     async with broker_with_quotas(tmp_path, authorizer=Rules()) as bound:
         await bound.set(request_percentage=MUCH)
         client = await bound.client()

@@ -60,8 +60,8 @@ class Scene:
         return BrokerFact(2, epoch, (endpoint,))
 
     def epochs(self) -> list[int]:
-        """Returns the controller epochs of the received requests. Each request of these tests has
-        another epoch, so the epoch identifies the request."""
+        """Returns the controller epochs of the received requests. In these tests each request has a
+        different controller epoch, so the epoch identifies the request."""
         return [value["controller_epoch"] for _, _, value in self.other.asked]
 
 

@@ -77,7 +77,8 @@ class Scene:
     async def asks(
         self, name: str, version: int, value: dict[str, Any], reply: Reply | None = None
     ) -> tuple[Call | None, dict[str, Any]]:
-        """Sends a request. Returns the call to the controller host, and the response."""
+        """Sends a request. Returns the call that the controller host received, or None, and the
+        response."""
         self.host.calls, self.host.reply = [], reply
 
         def call() -> dict[str, Any]:

@@ -44,7 +44,7 @@ def leads(there: Cluster, topic: str, leader: int) -> bool:
 
 @pytest.mark.proves("clusters 9")
 async def test_controller_elects_leader_of_a_new_topic_and_notifies_brokers() -> None:
-    """The controller must send the live brokers before it sends leaders."""
+    """The controller must send the list of live brokers before it sends leaders."""
     async with hosted(1, obedient=2) as there:
         await started_controller(there)
         await there.topic("t", (11, 12))
@@ -130,7 +130,7 @@ async def test_controller_keeps_state_and_watch_of_a_topic_with_an_invalid_znode
 
 @pytest.mark.proves("clusters 22")
 async def test_invalid_znodes_do_not_affect_other_topics() -> None:
-    """A further case: a registered broker does not have the inter-broker listener."""
+    """The test has one more case: a registered broker does not have the inter-broker listener."""
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
         await there.zookeeper.create(f"{brokers.IDS}/not-a-number", b"", ephemeral=True)
@@ -190,7 +190,7 @@ def logged_deletions(lines: list[Any]) -> list[Any]:
     return [each for each in lines if each["event"].startswith("deleting a ZooKeeper node")]
 
 
-async def test_invalid_request_nodes_of_old_tools_are_deleted() -> None:
+async def test_invalid_zookeeper_nodes_in_which_old_tools_store_requests_are_deleted() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(admin.REASSIGN, BAD)
         with capture_logs() as lines:
@@ -325,9 +325,9 @@ async def test_starting_controller_yields_to_the_event_loop_after_each_topic() -
 
 
 async def test_partition_state_is_not_written_when_its_leader_registered_again() -> None:
-    """The leader may have lost its last records in a power failure. If the controller wrote the
-    state and then failed, the next controller would believe that the state was written after the
-    leader registered."""
+    """The leader may have lost its last records in a power failure before it registered again. If
+    the controller wrote the state and then failed, the next controller would believe that the
+    leader registered before the write."""
     async with hosted(1, obedient=3) as there:
         host = await started_controller(there)
         leader, _, third = there.obedient

@@ -142,7 +142,7 @@ def _fails(*_: object) -> NoReturn:
     raise ZeroDivisionError
 
 
-async def test_controller_candidate_can_be_elected_again_after_its_term_failed(
+async def test_candidate_is_elected_again_after_an_exception_ended_its_term_as_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with hosted(1) as there:

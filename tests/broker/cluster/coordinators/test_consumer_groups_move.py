@@ -227,7 +227,9 @@ async def test_feature_level_that_a_registered_broker_does_not_support_is_refuse
         assert (await set_level(cluster, 1))["error_code"] == NONE
 
 
-async def test_settings_of_a_consumer_group_reach_every_coordinator(tmp_path: Path) -> None:
+async def test_settings_of_a_consumer_group_are_applied_by_every_coordinator(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         await cluster.create("orders", 1)
         assert (await set_level(cluster, 1))["error_code"] == NONE

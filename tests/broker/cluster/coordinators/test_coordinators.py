@@ -97,7 +97,9 @@ async def _fetch_of_an_unstable_offset(
 
 
 @pytest.mark.proves("clusters 26")
-async def test_new_coordinator_returns_an_offset_only_when_it_is_stable(tmp_path: Path) -> None:
+async def test_new_coordinator_returns_an_offset_only_when_the_offset_is_stable(
+    tmp_path: Path,
+) -> None:
     """The commit may be lost if the new leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
@@ -181,7 +183,8 @@ async def test_shard_stays_loaded_when_the_same_leader_gets_a_newer_epoch(
 
 @pytest.mark.proves("clusters 27")
 async def test_parked_join_gets_not_coordinator_when_leadership_is_lost(tmp_path: Path) -> None:
-    """The member does not have to wait until its next heartbeat."""
+    """The broker answers the parked JoinGroup at once, so the member does not have to wait until
+    its next heartbeat."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -298,11 +301,11 @@ async def test_group_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -
         assert given_up.loaded_records == 0, "nobody went on with it"
 
 
-async def test_group_load_ignores_a_snapshot_when_its_part_of_the_log_was_truncated(
+async def test_group_load_ignores_a_snapshot_of_truncated_records(
     tmp_path: Path,
 ) -> None:
-    """The last batch has the same records, but another leader epoch, because another leader wrote
-    it."""
+    """The new last batch has the same records as the truncated batch, but another leader epoch,
+    because another leader wrote it."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         replica = broker.lead()
@@ -323,7 +326,7 @@ async def test_group_load_ignores_a_snapshot_when_its_part_of_the_log_was_trunca
         assert await client.fetch(GROUP) == 5
 
 
-async def test_group_load_uses_a_snapshot_of_an_earlier_leadership(
+async def test_group_load_uses_a_snapshot_that_was_written_during_an_earlier_leadership(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:

@@ -1,5 +1,5 @@
-"""Tests group records in clusters in which a broker of an earlier Kafka version may become the
-leader."""
+"""Tests the formats of group records in clusters in which a broker of an earlier Kafka version may
+become the leader."""
 
 from __future__ import annotations
 

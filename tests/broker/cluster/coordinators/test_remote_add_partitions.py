@@ -1,4 +1,5 @@
-"""Tests writes in transactions that another broker coordinates, and the requests to this broker."""
+"""Tests writes in transactions whose coordinator is another broker, and the AddPartitionsToTxn
+requests to this coordinator."""
 
 from __future__ import annotations
 
@@ -189,7 +190,7 @@ async def test_error_of_the_remote_coordinator_is_mapped_for_producers(
 
 
 @pytest.mark.parametrize(("verify_only", "taken"), [(True, NONE), (False, INVALID_TXN_STATE)])
-async def test_verification_is_skipped_when_coordinator_lacks_request_version(
+async def test_verification_is_skipped_when_coordinator_does_not_support_the_request_version(
     verify_only: bool, taken: int
 ) -> None:
     async with coordinator_scene() as here:
@@ -239,7 +240,8 @@ class Pair(NamedTuple):
     cluster: FakeView
 
     async def told(self, work: Callable[[TransactionalProducer], Any], who: Any) -> Any:
-        """Runs ``work`` with a connection to the leader of the partitions. Returns its result."""
+        """Runs ``work`` with a connection to the leader of the partitions. Returns the result of
+        ``work``."""
 
         def run(wire: Wire) -> Any:
             return work(dataclasses.replace(who, wire=wire))

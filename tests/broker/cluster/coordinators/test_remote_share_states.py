@@ -51,7 +51,7 @@ FREE = StateBatch(5, 9, 0, 1)
 
 
 class LocalCoordinator:
-    """A fake share coordinator of this broker, which keeps the calls."""
+    """A fake share coordinator of this broker. Records the calls that it receives."""
 
     are_started = True
     partitions = PARTITIONS

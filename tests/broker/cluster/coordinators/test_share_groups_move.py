@@ -192,7 +192,7 @@ async def test_share_partition_states_are_kept_if_topic_metadata_arrives_after_t
 
 
 def known_states(cluster: Members) -> int:
-    """Returns the number of share partition states that all share coordinators have."""
+    """Returns the number of share partition states in the share coordinators of all brokers."""
     runtimes = [broker.share_states for broker in cluster.brokers.values()]
     hosted = [each for runtime in runtimes for each in runtime.hosted_shards]
     return sum(each.core.view.known() for each in hosted)

@@ -95,7 +95,7 @@ async def found(
 
 
 async def coordinated(cluster: Members) -> Broker:
-    """Makes FindCoordinator create the topic of the states. Returns the share coordinator."""
+    """Makes FindCoordinator create the topic __share_group_state. Returns the share coordinator."""
     await cluster.create(TOPIC, 1)
     key = coordinator_key(key_of(cluster))
 

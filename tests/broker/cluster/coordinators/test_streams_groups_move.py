@@ -68,7 +68,7 @@ Tasks = dict[str, list[int]]
 
 
 class Member:
-    """A member of the streams group g, which keeps the tasks of its last assignment."""
+    """A member of the streams group g. The object keeps the tasks of the last assignment."""
 
     def __init__(self, cluster: Members, name: str, topology: dict[str, Any] = PLAIN) -> None:
         self.cluster, self.name, self.topology = cluster, name, topology
@@ -335,7 +335,8 @@ class _NoBroker:
 
 
 def away(cluster: Members) -> int:
-    """Makes a broker that does not exist the controller until its returned session ends."""
+    """Registers a controller that does not exist, so that no broker is the controller until the
+    returned ZooKeeper session ends."""
     session = cluster.ensemble.begin_session(_NoBroker())
     node = cluster_nodes.encode_controller(99, 0)
     path = cluster_nodes.CONTROLLER
@@ -343,7 +344,7 @@ def away(cluster: Members) -> int:
     return session
 
 
-async def test_streams_group_keeps_its_tasks_when_its_topic_arrives_late(
+async def test_streams_group_keeps_its_tasks_when_the_metadata_of_its_topic_arrives_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
@@ -372,7 +373,7 @@ async def test_streams_group_keeps_its_tasks_when_its_topic_arrives_late(
 
 
 def shown(coordinator: Broker) -> tuple[str, object]:
-    """Returns the state of the group and the problem of its topics, as on the page."""
+    """Returns the state of the group and the problem of its topics, as the web page shows them."""
     shard = coordinator.groups.view_of("g")
     assert shard is not None
     group = shard.groups["g"]

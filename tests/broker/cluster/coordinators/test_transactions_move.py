@@ -134,7 +134,8 @@ async def test_fenced_coordinator_sends_markers_again_when_it_is_reelected(
 async def test_marker_is_sent_after_in_sync_replicas_have_the_prepare_record(
     tmp_path: Path,
 ) -> None:
-    """The prepare record may be lost if the new leader fails."""
+    """Before the in-sync replicas have the prepare record, the record may be lost if the new leader
+    fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)

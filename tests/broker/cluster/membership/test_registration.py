@@ -170,7 +170,8 @@ async def test_registration_succeeds_when_its_first_session_expired() -> None:
 async def test_registration_succeeds_if_the_old_node_disappears_during_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The process was paused when the other session ended, so that its wait timed out."""
+    """The process was paused while the old ZooKeeper session ended, so its wait for the end of this
+    session timed out."""
     waits: list[asyncio.Timeout] = []
 
     def until_told(_: Time, seconds: float) -> asyncio.Timeout:

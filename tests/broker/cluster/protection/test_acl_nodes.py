@@ -213,8 +213,7 @@ async def test_acl_for_a_resource_name_that_cannot_be_a_znode_name_is_refused(na
 
 @pytest.mark.parametrize("expires", [False, True])
 async def test_all_acls_are_read_again_after_a_reconnect(expires: bool) -> None:
-    """Change notices that were written during the disconnection may be deleted before the
-    reconnect."""
+    """Change notices may be written and deleted again while the broker is disconnected."""
     async with scene() as there:
         store, zookeeper = await there.broker()
         await store.change([entry("alice")], [])
@@ -323,7 +322,7 @@ async def test_acls_of_a_cancelled_change_can_be_removed() -> None:
         assert len(store.index) == 0
 
 
-async def test_acls_deleted_during_a_change_are_removed_after_a_new_session() -> None:
+async def test_acls_deleted_in_zookeeper_before_the_session_expired_are_removed() -> None:
     async with scene() as there:
         store, zookeeper = await there.broker(time=HeldThreads())
         changing = asyncio.create_task(store.change(many_acls(), []))

@@ -148,8 +148,8 @@ async def test_leader_epoch_without_records_is_stored_by_the_leader(
 
 
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
-async def test_logs_with_epochs_that_the_other_log_lacks_become_identical(spoken: str) -> None:
-    """KIP-279: each of the two logs has epochs that the other log lacks."""
+async def test_two_logs_that_each_have_epochs_the_other_lacks_become_identical(spoken: str) -> None:
+    """KIP-279 describes this case."""
     one, _ = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)

@@ -89,7 +89,7 @@ async def test_log_is_created_with_the_id_and_settings_of_the_topic() -> None:
         (4, STALE_BROKER_EPOCH),
     ],
 )
-async def test_control_requests_for_an_earlier_registration_are_refused(
+async def test_control_requests_with_an_earlier_broker_epoch_are_refused(
     told: int, code: int
 ) -> None:
     one = Fellow(1)
@@ -114,7 +114,7 @@ async def test_control_requests_of_an_older_controller_are_refused() -> None:
 
 
 async def test_broker_refuses_controller_epochs_below_the_epoch_in_zookeeper() -> None:
-    """A deposed controller may repeat requests that it sent to the broker before its restart."""
+    """A deposed controller may repeat requests that it sent before the broker restarted."""
     one = Fellow(1)
     async with cluster(one) as controller:
         one.manager.know_controller(7)
@@ -410,7 +410,7 @@ async def test_update_metadata_request_updates_the_cache_and_calls_hooks() -> No
         assert one.cache.topics == {}
 
 
-async def test_leader_resigns_when_metadata_shows_its_replica_moved_away() -> None:
+async def test_leader_resigns_when_metadata_no_longer_lists_its_replica() -> None:
     one, two = Fellow(1), Fellow(2)
     async with cluster(one, two) as controller:
         await controller.lead(1)

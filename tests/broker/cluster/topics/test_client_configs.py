@@ -96,8 +96,7 @@ def test_change_and_removal_of_client_settings_are_logged_once(tmp_path: Path) -
 def test_all_client_settings_are_read_again_after_a_reconnect(
     tmp_path: Path, expires: bool
 ) -> None:
-    """Change notices that were written during the disconnection may be deleted before the
-    reconnect."""
+    """Change notices may be written and deleted again while the broker is disconnected."""
 
     async def conduct(scene: Scene) -> None:
         await put(scene, "clients/old", configs.encode_config(RATE))
@@ -172,7 +171,7 @@ async def _paths(scene: Scene, path: str = "/config/users") -> list[str]:
     return [*found, *[each for one in found for each in await _paths(scene, one)]]
 
 
-def test_user_change_keeps_other_settings_and_notifies_brokers(tmp_path: Path) -> None:
+def test_change_of_a_user_keeps_the_other_settings_and_notifies_brokers(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         heard: list[tuple[str, dict[str, str]]] = []
         clients = scene.configs.clients

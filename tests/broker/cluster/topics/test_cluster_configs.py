@@ -149,7 +149,9 @@ def test_offsets_topic_stays_compacted_when_a_client_writes_delete_policy(
     run_in_scene(conduct)
 
 
-def test_cluster_default_and_own_broker_settings_take_effect(run_in_scene: Played) -> None:
+def test_cluster_default_settings_and_settings_of_the_broker_itself_take_effect(
+    run_in_scene: Played,
+) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         await scene.write("brokers/<default>", {"log.retention.ms": "7", "num.io.threads": "9"})
@@ -241,7 +243,7 @@ def test_settings_changed_during_a_lost_connection_take_effect(
 def test_read_of_settings_is_repeated_when_its_zookeeper_session_ended(
     run_in_scene: Played,
 ) -> None:
-    """The read that the watch started fails when its session ends, and sets no new watch."""
+    """The session ends during the read that a watch started. This read fails, and sets no watch."""
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()

@@ -97,7 +97,7 @@ def test_topic_keeps_its_settings_when_its_id_is_added_later(
     assert learnt == ((Topic("t", ID, 1, {"retention.ms": "1"}),), ())
 
 
-def test_settings_that_arrive_before_the_topic_are_kept(
+def test_topic_settings_that_arrive_before_the_topic_are_kept(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     assert registry.configured("t", {"retention.ms": "1"}) is None

@@ -308,8 +308,7 @@ def test_coordinator_topic_is_not_created_with_fewer_replicas_than_configured() 
 
 
 @pytest.mark.proves("clusters 17")
-def test_partition_addition_keeps_the_other_fields_of_the_topic_node() -> None:
-    """The topic id, unknown fields and the existing partitions remain."""
+def test_adding_partitions_keeps_topic_id_unknown_fields_and_partitions_of_the_topic_node() -> None:
 
     async def conduct(scene: Scene) -> None:
         node = {

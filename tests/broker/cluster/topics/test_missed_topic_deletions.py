@@ -29,7 +29,8 @@ ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
 
 class Scene:
-    """A reconnected broker that knew topics a and b, which exist in ZooKeeper."""
+    """A broker that has reconnected to ZooKeeper. It knew topics a and b before, and these topics
+    still exist in ZooKeeper."""
 
     def __init__(self) -> None:
         self.zookeeper = MemoryZooKeeper(Ensemble())
@@ -118,7 +119,7 @@ async def test_first_registration_starts_no_checks_for_deleted_topics() -> None:
     assert not there.background.tasks
 
 
-async def test_topics_in_zookeeper_are_expected_until_the_controller_sends_them() -> None:
+async def test_topics_in_zookeeper_count_as_missing_until_the_controller_sends_them() -> None:
     there = Scene()
     for name in ("a", "b", "c"):
         await ensure_path(there.zookeeper, topic_path(name))

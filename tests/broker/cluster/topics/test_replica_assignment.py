@@ -62,8 +62,8 @@ def test_assignment_over_one_broker_places_all_replicas_on_the_broker() -> None:
 
 
 def test_assignment_of_added_partitions_continues_the_existing_assignment() -> None:
-    """The first replica shift is that of the whole assignment; existing partitions do not increase
-    it."""
+    """Each added partition has the same first replica as if all partitions had been assigned at
+    once."""
     whole = assign(FIVE, 12, 3, start=2, shift=2)
 
     assert start_of(FIVE, whole[0][0]) == 2

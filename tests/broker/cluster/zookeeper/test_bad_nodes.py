@@ -12,7 +12,8 @@ from protocol.znodes.topics import StateNode, TopicNode
 
 
 async def filled() -> MemoryZooKeeper:
-    """Returns a ZooKeeper with one topic of two partitions, one of which has a state node."""
+    """Returns a ZooKeeper with one topic that has two partitions. Only partition 0 has a state
+    node."""
     zookeeper = MemoryZooKeeper(Ensemble())
     for path in cluster.AT_START:
         await ensure_path(zookeeper, path)

@@ -95,7 +95,8 @@ class Real:
         kazoo._connection._socket.shutdown(2)
 
     async def expire(self, client: KazooZooKeeper) -> None:
-        """Opens a second connection with the same session and closes the session there."""
+        """Opens a second connection with the same session, and closes the session through this
+        connection."""
 
         def taken_over() -> None:
             other = KazooClient(self._address, client_id=client._client.client_id)
@@ -168,7 +169,7 @@ class SessionStates:
         self._event.set()
 
     async def until(self, connection: Connection) -> None:
-        """Waits until the state has been reported."""
+        """Waits until the state ``connection`` has been reported."""
         while connection not in self.told:
             self._event.clear()
             await self._event.wait()
@@ -340,7 +341,7 @@ def test_zookeeper_watch_fires_once(run: Callable[[Conduct], None]) -> None:
 def test_lost_connection_fires_every_watch_and_keeps_the_session(
     run: Callable[[Conduct], None],
 ) -> None:
-    """kazoo removes all watches, so that the code that set them must read the nodes again."""
+    """kazoo removes all watches, so the code that set a watch must read its node again."""
 
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()

@@ -271,7 +271,7 @@ async def findings(seen: Seen, group_id: str) -> list[str]:
     return [f"{each['sentence']}; {each['advice']}" for each in journal.get("findings", ())]
 
 
-async def test_group_finding_names_client_that_sends_consumer_group_heartbeat(
+async def test_finding_about_a_group_names_the_client_that_sends_consumer_group_heartbeat(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, CLASSIC_ONLY) as seen:
@@ -297,7 +297,7 @@ async def test_malformed_consumer_group_heartbeat_adds_no_finding(tmp_path: Path
         assert seen.broker.keeper.journal.get("") is None
 
 
-async def test_group_finding_lasts_until_the_client_calls_its_coordinator(
+async def test_finding_about_a_stuck_client_lasts_until_the_client_calls_its_coordinator(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

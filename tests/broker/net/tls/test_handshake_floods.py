@@ -1,5 +1,5 @@
-"""Floods of TLS handshakes: the order of handshake steps, which handshakes the broker abandons, and
-clients that close early."""
+"""Floods of TLS handshakes. Tests the order of handshake steps, the choice of the handshakes that
+the broker abandons, and clients that close early."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_bytes_are_echoed_over_tls(run, context, trusting, version):
     assert on.connections[0].happened[0] == "made"
 
 
-def test_connection_made_is_called_before_the_handshake(run, context):
+def test_callback_connection_made_is_called_before_the_handshake(run, context):
     async def scenario():
         async with listener(context) as on:
             _, writer = await asyncio.open_connection("127.0.0.1", on.port)
@@ -239,7 +239,7 @@ def test_client_without_a_required_certificate_is_refused(run, context, trusting
     assert dict(part[0] for part in seen[0]["subject"])["commonName"] == "alice"
 
 
-def test_client_is_refused_after_the_handshake_when_callback_on_ready_raises(
+def test_client_is_refused_after_the_handshake_when_callback_on_ready_raises_an_exception(
     run, context, trusting
 ):
     def refuse(_):

@@ -46,7 +46,7 @@ class Stream:
         self.events = 0
 
     async def next(self) -> None:
-        """Receives and merges the next event."""
+        """Receives the next event, and applies it to the head and the tables."""
         async for line in self._lines:
             if line.startswith("data: "):
                 break
@@ -115,7 +115,7 @@ async def test_group_row_of_the_stream_has_clients_hosts_and_topics(tmp_path: Pa
         await stream.until("nobody", lambda: names() == [[], [], ["orders"]])
 
 
-def test_number_of_search_names_of_a_large_group_is_bounded() -> None:
+def test_number_of_names_by_which_a_large_group_can_be_searched_is_bounded() -> None:
     member = SimpleNamespace(group_instance_id="i" * 500, client_host="/h")
     members = {n: SimpleNamespace(**vars(member), client_id=f"c{n:05}") for n in range(5000)}
     group: Any = SimpleNamespace(members=members, subscribed_topics=None)
@@ -127,7 +127,9 @@ def test_number_of_search_names_of_a_large_group_is_bounded() -> None:
 
 
 @pytest.mark.campaign
-async def test_unread_since_ms_in_the_stream_changes_when_the_group_commits(tmp_path: Path) -> None:
+async def test_field_unread_since_ms_in_the_event_stream_changes_when_the_group_commits(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         first_ms = seen.time.wall_ms
         for since_ms in (first_ms, first_ms + 1000):

@@ -108,7 +108,7 @@ async def test_every_listener_user_can_read_all_topics_over_http_without_an_auth
             assert "orders" in {row["topic"] for row in rows}
 
 
-def test_http_users_are_the_plain_users_of_every_listener() -> None:
+def test_http_users_are_the_sasl_plain_users_of_every_listener() -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     config = Config(
         {

@@ -95,7 +95,7 @@ async def test_public_address_needs_authentication_and_topics_need_rights(
         assert seen.rights.told == ["DESCRIBE TOPIC hidden", "DESCRIBE TOPIC no-such-topic"]
 
 
-async def test_reader_gets_the_groups_that_list_groups_returns(tmp_path: Path) -> None:
+async def test_http_reader_gets_the_groups_that_list_groups_returns(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [CLUSTER])

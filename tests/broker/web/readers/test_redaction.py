@@ -21,7 +21,7 @@ of 2,000 names would take 100 ms."""
 
 
 class Sees(Reader):
-    """A reader that may see only the given names. Records the names whose rights were checked."""
+    """A reader that may see only the given names. Records each name for which `may` is called."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
