@@ -82,7 +82,7 @@ CASES: dict[int, Callable[[Broker, Path], int]] = {
 }
 
 
-def test_each_documented_exit_code_has_a_case_in_this_module() -> None:
+def test_each_documented_exit_code_has_a_test_case() -> None:
     assert CASES.keys() == DOCUMENTED
 
 

@@ -313,7 +313,7 @@ def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.planted("fuzzing of options")
-def test_fuzz_test_reports_a_command_that_raises(
+def test_fuzz_test_reports_a_command_that_raises_an_exception(
     monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
     def raises(*_: object, **__: object) -> None:

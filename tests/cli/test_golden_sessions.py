@@ -94,7 +94,7 @@ def without_http(broker: Broker) -> list[tuple[str, str]]:
     return [(lacks.format(name), "") for name in ("list", "describe", "lag")]
 
 
-def test_groups_commands_print_the_golden_session(
+def test_groups_commands_print_the_golden_output(
     at_shop: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = times(at_shop)
@@ -110,7 +110,7 @@ def test_groups_commands_print_the_golden_session(
         member.leave()
 
 
-def test_offsets_commands_print_the_golden_session(
+def test_offsets_commands_print_the_golden_output(
     at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "apache.csv").write_text('"orders",0,9\n"orders",1,1\n')
@@ -123,11 +123,11 @@ def test_offsets_commands_print_the_golden_session(
         member.leave()
 
 
-def test_configs_commands_print_the_golden_session(at_shop: Broker) -> None:
+def test_configs_commands_print_the_golden_output(at_shop: Broker) -> None:
     check("configs", at_shop)
 
 
-def test_quotas_commands_print_the_golden_session(at_shop: Broker) -> None:
+def test_quotas_commands_print_the_golden_output(at_shop: Broker) -> None:
     check("quotas", at_shop)
 
 
@@ -159,7 +159,7 @@ def test_reset_of_a_kip_848_group_with_members_is_rejected(at_shop: Broker) -> N
     assert until("it can be reset", lambda: "Changed 3 offsets" in sessions.typed(line))
 
 
-def test_cluster_commands_print_the_golden_session(at_shop: Broker) -> None:
+def test_cluster_commands_print_the_golden_output(at_shop: Broker) -> None:
     line = "muster offsets set billing orders:0=4 --execute"
     assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     [found] = [json.loads(sessions.typed("muster cluster --json"))]
@@ -174,14 +174,14 @@ def test_cluster_commands_print_the_golden_session(at_shop: Broker) -> None:
     assert served["OffsetDelete"] == (0, 0)
 
 
-def test_topics_commands_print_the_golden_session(at_shop: Broker) -> None:
+def test_topics_commands_print_the_golden_output(at_shop: Broker) -> None:
     line = "muster offsets set shop orders:0=4 --execute"
     assert until("the group can be committed to", lambda: "Changed" in sessions.typed(line))
     sessions.typed("muster groups delete shop --execute")
     check("topics", at_shop)
 
 
-def test_records_commands_print_the_golden_session(
+def test_records_commands_print_the_golden_output(
     at_shop: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bad.json").write_text('{"value": "fine"}\n{"value": 7}\n')

@@ -101,7 +101,7 @@ class ScriptedApi:
         return {"/api/groups": GROUPS, "/api/groups/billing": BILLING}[path]
 
 
-def test_top_prints_the_golden_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_prints_the_golden_output(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count(100.0, 2.0)
     monkeypatch.setattr(clock, "monotonic_s", lambda: next(seconds))
     monkeypatch.setattr(clock, "now_ms", lambda: 1_795_349_131_500)
@@ -113,7 +113,7 @@ def test_top_prints_the_golden_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="muster top needs Muster's HTTP")
-def test_top_once_shows_topics_and_groups_of_a_real_broker(
+def test_top_with_option_once_shows_topics_and_groups_of_a_real_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0").start()

@@ -11,7 +11,7 @@ from cli import output
 from tests.cli import sessions
 
 
-def test_invalid_command_lines_print_the_golden_session() -> None:
+def test_invalid_command_lines_print_the_golden_output() -> None:
     sessions.check("wrong_use")
 
 

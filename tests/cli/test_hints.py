@@ -1,4 +1,4 @@
-"""The commands and options that strings of the source recommend exist."""
+"""Tests that each command and option that a string of the source recommends exists."""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yields each string in a JSON value, after the names of the fields that enclose it."""
+    """Yields each string in a JSON value, preceded by the names of the fields that enclose the
+    string."""
     if isinstance(value, dict):
         for field, each in value.items():
             yield from strings(each, *path, field)
@@ -64,7 +65,8 @@ def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def to_parse(value: Any) -> list[str]:
-    """Returns a description of each string in a JSON value that a program would have to parse."""
+    """Returns a description of each string in a JSON value, if a program would have to parse this
+    string."""
     found = []
     for path, text in strings(value):
         if FREE_TEXT & set(path) or ADDRESSES & set(path[-1:]):

@@ -29,7 +29,9 @@ from verdicts.spelling import plain_host
         ("t:4-5,5,0", ("t", [0, 4, 5])),
     ],
 )
-def test_parse_partitions_returns_topic_and_partition_numbers(text: str, expected: Any) -> None:
+def test_function_parse_partitions_returns_topic_and_partition_numbers(
+    text: str, expected: Any
+) -> None:
     assert parse_partitions(text) == expected
 
 
@@ -45,7 +47,9 @@ def test_invalid_partitions_are_rejected(text: str) -> None:
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))
-def test_parse_partitions_accepts_the_output_of_partitions_text(numbers: set[int]) -> None:
+def test_function_parse_partitions_accepts_the_output_of_function_partitions_text(
+    numbers: set[int],
+) -> None:
     assert parse_partitions(partitions_text("orders", numbers)) == ("orders", sorted(numbers))
 
 

@@ -72,16 +72,14 @@ class Context:
         ("-b x:1 serve", "write options of serve after `serve`; see muster serve --help"),
     ],
 )
-def test_invalid_command_after_a_leading_option_prints_one_error_line(
-    words: str, said: str
-) -> None:
+def test_invalid_command_after_an_option_prints_one_error_line(words: str, said: str) -> None:
     ran = run(*words.split())
 
     assert (ran.code, ran.err.count("\n")) == (USAGE, 1)
     assert ran.err.startswith(f"muster: {said}")
 
 
-def test_version_is_printed_after_a_leading_option() -> None:
+def test_version_is_printed_after_another_option() -> None:
     ran = run("-b", "x:1", "--version")
 
     assert (ran.code, ran.err) == (0, "")

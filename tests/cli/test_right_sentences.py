@@ -37,7 +37,7 @@ def test_error_about_groups_start_or_stop_advises_to_start_or_stop_consumers(wor
     assert "broker" not in said
 
 
-def test_error_about_an_unconfirmed_json_plan_advises_execute() -> None:
+def test_error_about_an_unconfirmed_json_plan_advises_option_execute() -> None:
     with pytest.raises(CommandError) as ended:
         Plan(dry_run=False, execute=False, json=True).goes_on("Change?")
 

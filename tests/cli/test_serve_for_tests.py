@@ -255,7 +255,7 @@ def test_serve_test_rejects_invalid_settings_of_a_cluster(words: list[str], sent
     assert said.startswith(sentence)
 
 
-def test_serve_test_names_an_address_in_use(broker: Broker) -> None:
+def test_error_of_serve_test_names_an_address_in_use(broker: Broker) -> None:
     code, said = refused("--test", "--listen", broker.bootstrap)
 
     assert code == 1
@@ -265,7 +265,7 @@ def test_serve_test_names_an_address_in_use(broker: Broker) -> None:
     )
 
 
-def test_serve_test_names_an_http_address_in_use() -> None:
+def test_error_of_serve_test_names_an_http_address_in_use() -> None:
     with tested() as muster:
         taken = muster.told["http"].removeprefix("http://")
         code, said = refused("--test", "--http", taken)
@@ -311,7 +311,9 @@ def test_serve_test_rejects_a_damaged_meta_properties(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_serve_without_test_answers_404_to_test_requests(tmp_path: Path, method: str) -> None:
+def test_serve_without_option_test_answers_404_to_requests_of_test_mode(
+    tmp_path: Path, method: str
+) -> None:
     plain = Broker(tmp_path / "data", http="127.0.0.1:0")
     plain.start()
     try:

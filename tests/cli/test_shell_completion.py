@@ -99,7 +99,9 @@ def test_completion_offers_names_of_topics_groups_members_and_settings(
 
 
 @pytest.mark.interop
-def test_completion_uses_the_bootstrap_option_of_the_line(broker: Broker, name: str) -> None:
+def test_completion_uses_the_bootstrap_option_of_the_command_line(
+    broker: Broker, name: str
+) -> None:
     create_topics(Cluster(broker.bootstrap), [NewTopic(name, 1, 1, {})])
 
     line = f"muster topics describe --bootstrap {broker.bootstrap} {name[:-2]}"

@@ -179,7 +179,7 @@ def test_acls_list_fails_and_acls_explain_allows_when_no_authorizer_is_set(broke
     assert refused.err.startswith("muster: ACLs: No Authorizer is configured")
 
 
-def test_acls_with_data_dir_is_rejected_while_a_broker_uses_the_directory(
+def test_acls_command_rejects_option_data_dir_while_a_broker_uses_the_directory(
     secured: Broker, tmp_path: Path
 ) -> None:
     refused = acls(f"add {ADMIN}", "--data-dir", str(secured.data))

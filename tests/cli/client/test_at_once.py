@@ -63,7 +63,7 @@ def test_function_at_once_returns_results_in_call_order_from_concurrent_connecti
     assert cluster.made == [LANES]
 
 
-def test_function_at_once_opens_no_connection_for_a_single_call() -> None:
+def test_function_at_once_opens_no_additional_connection_for_a_single_call() -> None:
     cluster = Lanes(together=1)
 
     assert ask(cluster, [{"number": 1}]) == [{"number": 1}]

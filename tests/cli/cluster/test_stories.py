@@ -94,7 +94,7 @@ def test_function_last_move_returns_the_entry_about_the_election_of_the_current_
     assert last_move([], 1) is None
 
 
-def test_lines_of_partition_show_replicas_outside_the_isr_and_pending_work() -> None:
+def test_function_lines_of_partition_shows_replicas_outside_the_isr_and_pending_work() -> None:
     story = merged({1: [SLOW], 2: [CREATED, GONE]})
     found = {
         "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
@@ -132,7 +132,7 @@ def test_lines_of_partition_show_replicas_outside_the_isr_and_pending_work() -> 
     ]
 
 
-def test_lines_of_partition_report_a_missing_history() -> None:
+def test_function_lines_of_partition_reports_a_missing_history() -> None:
     found = {
         "topic": "orders", "partition": 0, "leader": None, "leader_epoch": None, "replicas": [3],
         "isr": [3], "adding": [], "moving": False, "controller": None, "unasked": [],
@@ -147,7 +147,7 @@ def test_lines_of_partition_report_a_missing_history() -> None:
     ]
 
 
-def test_lines_of_broker_show_why_its_replicas_are_out_of_sync() -> None:
+def test_function_lines_of_broker_shows_why_its_replicas_are_out_of_sync() -> None:
     row = {"topic": "orders", "leader": 1, "since_ms": 1_700_000_000_000, "cause": "slow",
            "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None,
            "held_up": "the disk is full"}  # fmt: skip
@@ -171,7 +171,9 @@ def test_lines_of_broker_show_why_its_replicas_are_out_of_sync() -> None:
     ]
 
 
-def test_lines_of_broker_omit_the_new_leader_from_the_reason_for_several_partitions() -> None:
+def test_function_lines_of_broker_omits_the_new_leader_from_the_reason_for_several_partitions() -> (
+    None
+):
     gone = "broker 2 is no longer registered in ZooKeeper"
     led = "the leader, broker {}, is no longer registered in ZooKeeper; broker {} is the first live"
     row = {"topic": "orders", "since_ms": 1_700_000_000_000, "cause": "gone", "records": None,
@@ -196,7 +198,7 @@ def test_lines_of_broker_omit_the_new_leader_from_the_reason_for_several_partiti
     ]
 
 
-def test_lines_of_controller_show_pending_work_and_the_awaited_brokers() -> None:
+def test_function_lines_of_controller_shows_pending_work_and_the_awaited_brokers() -> None:
     doing = {
         "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
         "shutdowns": [{"broker": 3, "partitions": 2}],
@@ -241,7 +243,7 @@ def test_cluster_why_rejects_an_unknown_subject(what: str) -> None:
     )
 
 
-def test_lines_name_the_unreachable_broker_whose_journal_is_missing() -> None:
+def test_cluster_why_lines_name_the_unreachable_broker_whose_journal_is_missing() -> None:
     unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster broker"}]
     moved = merged({2: [TOLD]})[0]
     out = {"broker": 3, "alive": True, "left": None, "adding": False, "records": None,

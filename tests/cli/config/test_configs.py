@@ -107,7 +107,7 @@ def entry(name: str, value: str, source: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_alter_configs_request_contains_all_settings_before_kafka_2_3() -> None:
+def test_alter_configs_request_to_kafka_older_than_2_3_contains_all_settings() -> None:
     """AlterConfigs resets every setting that the request omits, so the request must repeat the
     current settings."""
     before = {

@@ -52,7 +52,7 @@ def test_dev_cluster_advises_how_to_install_a_missing_zookeeper(tmp_path: Path) 
     assert not (tmp_path / "dev").exists()
 
 
-def test_dev_cluster_names_a_port_in_use(tmp_path: Path) -> None:
+def test_error_of_dev_cluster_names_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = run("dev", "cluster", "--port", str(port), "--dir", str(tmp_path / "dev"))

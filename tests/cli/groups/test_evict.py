@@ -91,7 +91,9 @@ def poll(member: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.interop
-def test_evict_without_execute_shows_the_plan_and_evicts_no_member(join: Join, name: str) -> None:
+def test_evict_without_option_execute_shows_the_plan_and_evicts_no_member(
+    join: Join, name: str
+) -> None:
     member = join(client_id="payments")
     plan = run("groups", "evict", name, member)
     numbered = run("groups", "evict", name, "#1", "--dry-run")
@@ -228,7 +230,7 @@ def test_evict_sends_member_id_and_instance_id_of_a_static_member() -> None:
     ]
 
 
-def test_evict_sends_one_request_per_member_before_kafka_2_4() -> None:
+def test_evict_sends_one_request_per_member_to_kafka_older_than_2_4() -> None:
     broker = Coordinator(2, 0, errors.UNKNOWN_MEMBER_ID)
     codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
 

@@ -110,7 +110,7 @@ def test_rebalance_in_progress_shows_awaited_members_and_deadline() -> None:
     ]
 
 
-def test_member_changes_below_a_rebalance_omit_the_change_that_caused_it() -> None:
+def test_member_changes_shown_below_a_rebalance_omit_the_cause_of_the_rebalance() -> None:
     changes = [
         {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
@@ -124,7 +124,9 @@ def test_member_changes_below_a_rebalance_omit_the_change_that_caused_it() -> No
     ]
 
 
-def test_restarted_client_is_shown_below_its_rebalance_and_in_the_last_line() -> None:
+def test_restarted_client_is_shown_below_the_rebalance_that_it_caused_and_in_the_last_line() -> (
+    None
+):
     same = {"member": "a-0", "words": "the same client rejoined with a new member id"}
     changes = [
         {"at_ms": NOW_MS, "what": "joined", "same_client": same, **member("a-1")},
@@ -226,7 +228,7 @@ def test_events_of_all_kinds_are_shown_in_chronological_order() -> None:
     ]
 
 
-def test_rebalances_before_the_broker_start_have_the_mark_kept_or_the_mark_log() -> None:
+def test_rebalances_before_the_broker_start_are_marked_with_their_source_kept_or_log() -> None:
     log = {"source": "log", "cause": "unknown", "assigned": [], "began_ms": NOW_MS - 60_000}
     kept = rebalance(source="kept", outcome="stopped", began_ms=NOW_MS - 30_000)
     lines = story(journal(rebalances=[rebalance(**log), kept, rebalance()]))
@@ -281,7 +283,7 @@ def test_offsets_expiring_rejects_a_value_of_option_within_without_a_unit() -> N
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_groups_watch_and_offsets_expiring_show_the_state_of_a_real_group(
+def test_commands_groups_watch_and_offsets_expiring_show_the_state_of_a_real_group(
     tmp_path: Path, name: str
 ) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")

@@ -34,7 +34,7 @@ def test_change_of_offsets_needs_confirmation_on_a_terminal(
 
 
 @pytest.mark.parametrize("json", [True, False])
-def test_change_of_offsets_needs_execute_when_output_is_json_or_a_pipe(
+def test_change_of_offsets_needs_option_execute_when_output_is_json_or_a_pipe(
     json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if json:
@@ -121,7 +121,7 @@ def test_planned_offset_is_a_change_only_when_offset_or_metadata_differs(
 
 
 @pytest.mark.parametrize(("refreshes", "kept"), [(False, [1, 2]), (True, [0, 1, 2])])
-def test_plan_omits_unchanged_offsets_when_refreshes_is_false(
+def test_plan_with_argument_refreshes_false_omits_unchanged_offsets(
     refreshes: bool, kept: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[dict[str, Any]] = []

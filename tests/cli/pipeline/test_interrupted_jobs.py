@@ -41,6 +41,6 @@ def test_interrupted_job_reports_the_interrupt(job: Callable[[], None]) -> None:
     assert caught.value.exit_code == INTERRUPTED
 
 
-def test_import_error_without_an_interrupt_is_raised_unchanged() -> None:
+def test_python_import_error_without_an_interrupt_is_raised_unchanged() -> None:
     with pytest.raises(ImportError), sentences():
         raise ImportError("no module")

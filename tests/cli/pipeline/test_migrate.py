@@ -278,7 +278,7 @@ def test_migrate_does_not_overwrite_an_existing_plan_file(scene: Scene) -> None:
     assert scene.new() == {}
 
 
-def test_migrate_in_a_pipe_without_execute_changes_no_offset(scene: Scene) -> None:
+def test_migrate_in_a_pipe_without_option_execute_changes_no_offset(scene: Scene) -> None:
     scene.commit_old(0, 41)
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--plan", "plan.json")
     assert ran.code == 2

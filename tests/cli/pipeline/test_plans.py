@@ -54,7 +54,7 @@ def refused(plan: Plan, target: Refusing, file: Path, json: bool) -> None:
         carry_out(target, plan, file, manner)
 
 
-def test_plan_has_the_heading_to_be_changed_when_its_write_is_rejected(
+def test_plan_whose_offsets_could_not_be_written_is_not_shown_as_changed(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.json"
@@ -67,7 +67,7 @@ def test_plan_has_the_heading_to_be_changed_when_its_write_is_rejected(
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_plan_is_not_shown_when_its_check_rejects_the_plan(
+def test_plan_rejected_by_its_check_is_not_shown(
     plan: Plan, tmp_path: Path, json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(plan, Refusing("check"), tmp_path / "plan.json", json)

@@ -235,7 +235,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
-def test_members_removed_by_a_forced_restore_read_from_restored_offsets(
+def test_members_removed_by_a_forced_restore_continue_at_the_restored_offsets(
     pair: dict[str, Broker], kind: str, name: str
 ) -> None:
     where, config = MEMBERS[kind]

@@ -55,7 +55,9 @@ def test_quotas_are_set_listed_and_removed(at: list[str]) -> None:
     assert told(quotas("list", at)) == []
 
 
-def test_quotas_remove_without_execute_shows_the_plan_and_removes_no_quota(at: list[str]) -> None:
+def test_quotas_remove_without_option_execute_shows_the_plan_and_removes_no_quota(
+    at: list[str],
+) -> None:
     quotas("set --user alice producer_byte_rate=1024 request_percentage=12.5", at)
     remove_ = ["quotas", "remove", "--user", "alice", *at]
     asked = run(*remove_)

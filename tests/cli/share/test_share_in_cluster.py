@@ -124,7 +124,7 @@ def view(*, loaded: bool, start: int | None, end: int | None) -> dict[str, Any]:
     }
 
 
-def test_stored_state_has_the_log_offsets_of_a_leader_that_has_not_loaded_it() -> None:
+def test_stored_share_state_is_shown_with_log_offsets_of_a_leader_that_has_not_loaded_it() -> None:
     led = view(loaded=False, start=None, end=9)
     stored = view(loaded=False, start=4, end=None)
     behind = view(loaded=False, start=None, end=7)

@@ -101,7 +101,7 @@ def test_consume_with_group_continues_at_committed_offsets(orders: str) -> None:
     assert values(again) == []
 
 
-def test_consume_with_idle_0_exits_when_no_records_are_available(orders: str) -> None:
+def test_consume_with_option_idle_0_exits_when_no_records_are_available(orders: str) -> None:
     assert values(run("consume", orders, "--idle", "0")) == []
 
 

@@ -45,7 +45,7 @@ def test_topics_delete_plan_shows_records_groups_offsets_and_members(
     assert name in topics()
 
 
-def test_topics_delete_in_a_pipe_without_execute_deletes_no_topic(
+def test_topics_delete_in_a_pipe_without_option_execute_deletes_no_topic(
     bootstrap: str, name: str
 ) -> None:
     run("topics", "create", name)

@@ -75,7 +75,9 @@ def test_produce_writes_records_that_consume_has_printed_as_json(
     assert [{**each, "topic": topic} for each in read(f"{topic}-again")] == read(topic)
 
 
-def test_produce_writes_a_file_as_one_record_or_one_per_line(topic: str, tmp_path: Path) -> None:
+def test_produce_writes_a_file_as_one_record_or_as_one_record_per_line(
+    topic: str, tmp_path: Path
+) -> None:
     (tmp_path / "a").write_bytes(b"1\n2\n")
     (tmp_path / "b").write_bytes(b"3")
     paths = ["--file", str(tmp_path / "a"), "--file", str(tmp_path / "b")]

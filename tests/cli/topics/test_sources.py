@@ -15,7 +15,7 @@ from tests.cli.running import stream
 
 
 class Slow(io.BytesIO):
-    """A stream that returns one of the given pieces at each read, like a pipe."""
+    """A stream that returns one of the given byte strings at each read, like a pipe."""
 
     def __init__(self, *pieces: bytes) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def test_line_longer_than_the_limit_is_rejected(
         list(of_lines([], Shape()))
 
 
-def test_file_is_read_as_one_record_or_one_per_line(tmp_path: Path) -> None:
+def test_file_is_read_as_one_record_or_as_one_record_per_line(tmp_path: Path) -> None:
     path = tmp_path / "two"
     path.write_bytes(b"\xff\n\0")
 
@@ -78,7 +78,7 @@ def test_error_about_a_missing_file_names_the_file(read: object, tmp_path: Path)
 
 
 @pytest.mark.parametrize("read", [of_files, of_lines])
-def test_error_about_a_read_error_names_the_file(read: object) -> None:
+def test_error_names_the_file_that_can_not_be_read(read: object) -> None:
     with pytest.raises(CommandError, match="/proc/self/mem can't be read: Input/output error"):
         list(read(["/proc/self/mem"], Shape()))  # type: ignore[operator]
 

@@ -111,7 +111,7 @@ def test_topics_trim_to_end_deletes_all_records(orders: str) -> None:
     assert (again.code, again.out.splitlines()[-1]) == (0, "Nothing to trim")
 
 
-def test_topics_trim_in_a_pipe_without_execute_deletes_no_record(orders: str) -> None:
+def test_topics_trim_in_a_pipe_without_option_execute_deletes_no_record(orders: str) -> None:
     ran = run("topics", "trim", orders, "--to-end")
 
     assert (ran.code, starts(orders)) == (2, [0, 0, 0])
