@@ -131,12 +131,12 @@ def over_the_wire(
 
 
 def any_log(chance: Random) -> Log:
-    """Returns a random log of live records, pauses and copies. The log is read some time after its
-    last record.
+    """Returns a random log of live records, pauses, and copies of old records. The log is read some
+    time after its last record.
 
-    The timestamps of copies are at least two hours before their arrival, and before all live
-    records. If a record has a timestamp ahead of its arrival, the timestamp of the next record
-    shows that the clock was ahead.
+    The timestamps of copies are at least two hours before the arrival of the copies, and before the
+    timestamps of all live records. If a record has a timestamp ahead of its arrival, the timestamp
+    of the next record shows that the clock was ahead.
     """
     log, live_ms = Log(), 0
     for _ in range(chance.randint(1, 6)):

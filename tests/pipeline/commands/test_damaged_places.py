@@ -57,7 +57,9 @@ def tables(history: Path, out: Path) -> Path:
     return out
 
 
-def test_every_reader_names_the_truncated_file_of_a_table(tables: Path, tmp_path: Path) -> None:
+def test_error_of_each_reading_command_names_the_truncated_file_of_a_table(
+    tables: Path, tmp_path: Path
+) -> None:
     [events] = (tables / "events").rglob("*.parquet")
     [rates] = (tables / "rates").rglob("*.parquet")
     out = str(tmp_path / "more")
@@ -78,7 +80,7 @@ def test_every_reader_names_the_truncated_file_of_a_table(tables: Path, tmp_path
     assert not Path(out).exists()
 
 
-def test_every_reader_names_the_table_when_its_files_are_missing(
+def test_error_of_each_reading_command_names_the_table_whose_files_are_missing(
     tables: Path, tmp_path: Path
 ) -> None:
     out = str(tmp_path / "more")

@@ -108,14 +108,16 @@ def test_command_exits_with_5_when_a_group_has_a_state_in_option_fail_on(lag: La
     ]  # fmt: skip
 
 
-def test_fail_on_ignores_dead_groups_in_job_all(lag: Lag) -> None:
+def test_option_fail_on_ignores_dead_groups_in_job_all(lag: Lag) -> None:
     told = lag("--fail-on", "nobody-runs-it", job="all")
 
     assert told.code == 5
     assert told.err == "muster: nobody runs it: left (1 partition, 5,700 unread records)\n"
 
 
-def test_incremental_run_accepts_fail_on_and_textfile(archive: Path, tmp_path: Path) -> None:
+def test_incremental_run_accepts_options_fail_on_and_textfile(
+    archive: Path, tmp_path: Path
+) -> None:
     out, file = tmp_path / "grown", tmp_path / "lag.prom"
 
     told = run("pipeline", "all", "--incremental", "--source", str(archive), "--out", str(out),

@@ -76,7 +76,7 @@ def test_every_option_of_a_job_is_on_the_page_of_commands() -> None:
     assert there <= named
 
 
-def test_commands_page_lists_every_series_and_every_fail_on_state() -> None:
+def test_commands_page_lists_every_series_and_every_state_of_option_fail_on() -> None:
     series = re.findall(r"^\| `(muster_pipeline_\w+)` \| ([\w, ]+) \|", COMMANDS_PAGE, re.MULTILINE)
     assert {name for name, _ in series} == {*GAUGES, VERDICT, MEMBERS, AS_OF, LEFT_OUT}
     assert f"the {PARTITIONS:,} with the most unread records" in COMMANDS_PAGE

@@ -53,7 +53,7 @@ def test_package_command_writes_files_and_prints_the_spark_submit_line(tmp_path:
         ),
     ],
 )
-def test_follow_rejects_selection_options(words: list[str], says: str) -> None:
+def test_option_follow_is_rejected_with_selection_options(words: list[str], says: str) -> None:
     ran = run("pipeline", "events", "--source", "x", "--out", "y", *words)
     assert (ran.code, says in ran.err) == (2, True)
 
@@ -169,7 +169,9 @@ def test_missing_packages_are_reported_with_their_install_command(
         open_target(ZOOKEEPER, "127.0.0.1:1", 1.0)
 
 
-def test_install_command_is_make_pipeline_in_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_about_a_missing_package_recommends_make_pipeline_in_a_checkout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(extra.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(extra.sys, "prefix", str(CHECKOUT / ".venv"))
     with pytest.raises(CommandError, match=f"make -C {CHECKOUT} pipeline$"):
@@ -241,6 +243,6 @@ def test_expected_exception_is_converted_to_a_sentence_and_an_exit_code(
     assert caught.value.exit_code == code
 
 
-def test_unexpected_exception_is_not_converted() -> None:
+def test_unexpected_exception_of_a_pipeline_command_is_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError), extra.sentences():
         raise ZeroDivisionError

@@ -71,7 +71,7 @@ def test_error_of_a_spark_task_is_shown_to_the_user(spark: SparkSession) -> None
     assert of_rows.value.exit_code == REFUSED
 
 
-def test_command_exits_with_code_unreachable_when_an_executor_reaches_no_broker(
+def test_command_exits_with_code_unreachable_when_an_executor_cannot_connect_to_a_broker(
     spark: SparkSession,
 ) -> None:
     def away(_: object) -> list[object]:

@@ -95,7 +95,7 @@ def read(engine: Engine, folder: Path) -> None:
         assert engine.ask(f"SELECT {column} FROM {name}") == [{column: value}]
 
 
-def test_duckdb_reads_and_reports_tables_with_former_names(tmp_path: Path) -> None:
+def test_duckdb_reads_and_reports_tables_with_former_column_names(tmp_path: Path) -> None:
     store = old_tables(tmp_path / "tables")
     (tmp_path / "scratch").mkdir()
     read(DuckEngine(str(tmp_path / "scratch")), tmp_path / "tables")
@@ -108,7 +108,7 @@ def test_duckdb_reads_and_reports_tables_with_former_names(tmp_path: Path) -> No
 
 
 @pytest.mark.pipeline
-def test_spark_reads_tables_with_former_names(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_reads_tables_with_former_column_names(spark: SparkSession, tmp_path: Path) -> None:
     old_tables(tmp_path / "tables")
     read(SparkEngine(spark), tmp_path / "tables")
 

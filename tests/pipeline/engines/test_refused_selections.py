@@ -45,7 +45,7 @@ def refusals(engine: Engine) -> list[str]:
     return found
 
 
-def test_duckdb_and_spark_report_the_same_error_for_empty_selections(
+def test_duckdb_and_spark_report_the_same_error_when_a_selection_matches_no_record(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     light = refusals(DuckEngine(str(tmp_path)))

@@ -92,7 +92,7 @@ def lake(tmp_path: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_rerun_tables_in_an_iceberg_rest_catalog_equal_those_of_duckdb(
+def test_second_run_into_an_iceberg_rest_catalog_makes_the_same_tables_as_duckdb(
     history: Path, out: Path, lake: str
 ) -> None:
     words = ("commits", "--source", str(history))

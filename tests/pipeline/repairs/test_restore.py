@@ -93,7 +93,7 @@ def test_restore_uses_a_transactional_commit_only_after_its_marker(
     assert [(step.before, step.after) for step in made.steps] == [(Position(20), Position(10))]
 
 
-def test_restore_prefers_a_later_plain_commit_to_an_earlier_transactional_commit(
+def test_restore_prefers_a_later_non_transactional_commit_to_an_earlier_transactional_commit(
     engine: DuckEngine,
 ) -> None:
     events = (
@@ -139,7 +139,7 @@ def test_restore_selects_groups_by_name_or_pattern(engine: DuckEngine) -> None:
     }
 
 
-def test_restore_reports_whether_the_log_of_a_later_commit_is_complete_or_damaged(
+def test_restore_reports_whether_the_offsets_partition_of_a_later_commit_is_complete_or_damaged(
     engine: DuckEngine,
 ) -> None:
     events = History()
@@ -236,7 +236,7 @@ def test_restore_rejects_a_time_before_the_first_offset() -> None:
         plan_restore({KEY: then(None, LATER, whole=True)}, {KEY: Position(1)}, BOUNDS)
 
 
-def test_group_pattern_matches_its_characters_literally() -> None:
+def test_special_characters_of_a_group_pattern_are_matched_literally() -> None:
     for name in ["a.b", "a+b", "a b", "ä", "[a]", "a\\b", "a-b", "\\E", "a{2}"]:
         assert re.fullmatch(regex(f"{name}*"), f"{name}, and more")
         assert not re.fullmatch(regex(f"{name}*"), f"x{name}")

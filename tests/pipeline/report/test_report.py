@@ -384,7 +384,7 @@ def test_line_of_the_lag_plot_has_a_gap_where_the_lag_is_unknown(report: Report)
     assert len(re.findall('<polyline class="line"', report(rows))) == 4
 
 
-def test_page_size_is_bounded_with_many_groups_and_members(report: Report) -> None:
+def test_report_page_size_is_bounded_with_many_groups_and_members(report: Report) -> None:
     names = [f"group-{nth:04}" for nth in range(LISTED + 5)]
     rows = together(
         group("crowd", [9000] * MINUTES, members=5 * MEMBERS, verdict="falling behind"),
@@ -401,7 +401,7 @@ def test_page_size_is_bounded_with_many_groups_and_members(report: Report) -> No
     assert f'<p class="cut">Only {MEMBERS} of {5 * MEMBERS} rows are shown.</p>' in page
 
 
-def test_page_size_is_bounded_with_long_names(report: Report) -> None:
+def test_report_page_size_is_bounded_with_long_names(report: Report) -> None:
     page = report(group("g" * 32_000, [90] * MINUTES, topic="t" * 32_000))
 
     assert len(page) < 60_000
@@ -452,7 +452,9 @@ def test_age_of_unread_records_is_shown_with_its_precision_or_as_a_minimum(repor
     assert "at least 4.2 min old" in report(rows)
 
 
-def test_page_shows_implausible_timestamps_as_the_cause_of_unknown_age(report: Report) -> None:
+def test_report_page_shows_implausible_timestamps_as_the_cause_of_unknown_age(
+    report: Report,
+) -> None:
     rows = group("g", [500] * MINUTES)
     for row in rows["lag"]:
         row["lag_s"] = row["lag_precision_s"] = None
@@ -549,7 +551,9 @@ def shown(browser: Browser, report: Report, tmp_path: Path) -> Callable[..., Non
     return show
 
 
-def test_page_loads_no_resource_and_no_script(browser: Browser, shown: Callable[..., None]) -> None:
+def test_report_page_loads_no_resource_and_no_script(
+    browser: Browser, shown: Callable[..., None]
+) -> None:
     shown()
 
     assert browser.driver.title == "Offsets of a source"
@@ -642,7 +646,7 @@ def test_axe_finds_no_accessibility_violation(
     assert violations(browser) == []
 
 
-def test_printed_page_shows_the_members_of_every_generation(
+def test_printed_report_page_shows_the_members_of_every_generation(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown()
@@ -654,7 +658,7 @@ def test_printed_page_shows_the_members_of_every_generation(
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_photograph_rejects_a_report_of_another_source(
+def test_function_photograph_rejects_a_report_of_another_source(
     browser: Browser, report: Report, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"

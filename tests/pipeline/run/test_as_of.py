@@ -26,7 +26,7 @@ pytestmark = pytest.mark.pipeline
         (Span(since_ms=ms(100), as_of_ms=ms(200)), 200),
     ],
 )
-def test_as_of_time_is_the_end_of_the_selection_when_not_requested(
+def test_as_of_time_that_is_not_requested_is_the_end_of_the_selected_time_span(
     span: Span, as_of: float
 ) -> None:
     params = params_of(span, ms(500))

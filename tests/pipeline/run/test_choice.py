@@ -104,7 +104,7 @@ def test_error_names_the_unreachable_spark_connect_server() -> None:
 
 
 @pytest.mark.pipeline
-def test_brief_spark_session_starts_java_with_the_options_brief_java() -> None:
+def test_java_of_a_brief_spark_session_is_started_with_the_options_brief_java() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ARGUMENTS], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
         check=True, timeout=300,
@@ -133,7 +133,9 @@ def test_exception_of_a_source_in_a_child_process_is_raised_unchanged(
 
 
 @pytest.mark.campaign
-def test_parts_read_by_child_processes_equal_parts_read_in_process(tmp_path: Path) -> None:
+def test_parts_of_a_source_have_the_same_rows_when_child_processes_read_them(
+    tmp_path: Path,
+) -> None:
     for partition in range(3):
         log = batch_of(0, commit(f"g{partition}", "t", range(20)))
         write_segment(tmp_path / "data", 0, log, partition=partition)

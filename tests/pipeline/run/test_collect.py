@@ -145,7 +145,7 @@ def test_read_of_another_history_is_rejected_and_leaves_the_archive_unchanged(
         assert archive.manifest == before
 
 
-def test_record_times_of_topics_are_requested_after_a_run_without_topics(tmp_path: Path) -> None:
+def test_record_times_are_requested_when_the_previous_run_read_no_topics(tmp_path: Path) -> None:
     log = Log(end=5)
     with Archive.open(str(tmp_path), log.cluster_id) as archive:
         archive.append(log.events({}))
@@ -156,7 +156,7 @@ def test_record_times_of_topics_are_requested_after_a_run_without_topics(tmp_pat
     assert log.asked[1] == {}
 
 
-def test_follow_retries_when_its_first_read_fails(tmp_path: Path) -> None:
+def test_job_with_option_follow_retries_when_its_first_read_fails(tmp_path: Path) -> None:
     log = Log(end=10, fails_while_read=True)
     told: list[Any] = []
 
@@ -217,7 +217,7 @@ def test_no_record_is_lost_or_duplicated_when_a_broker_fails_during_a_read(
     assert places(tmp_path) == [(0, n) for n in range(10)]
 
 
-def test_many_reads_of_a_day_leave_few_files(
+def test_many_reads_in_a_day_leave_few_archive_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)

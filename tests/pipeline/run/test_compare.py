@@ -57,7 +57,9 @@ def numbers(told: Mapping[str, float | None] | None) -> tuple[float | None, ...]
     return tuple(told[name] for name in (*names, "most_lag_records", "most_lag_s"))
 
 
-def test_comparison_has_the_figures_of_two_windows_and_the_difference(tmp_path: Path) -> None:
+def test_comparison_has_the_figures_of_two_time_windows_and_their_difference(
+    tmp_path: Path,
+) -> None:
     source = history()
 
     found = asked(tmp_path, source)
@@ -88,7 +90,7 @@ def test_comparison_by_topic_has_a_row_per_group_and_topic(tmp_path: Path) -> No
     assert all(each.second and each.second["rebalances"] is None for each in found.rows)
 
 
-def test_window_after_the_end_of_the_history_is_rejected(tmp_path: Path) -> None:
+def test_time_window_after_the_end_of_the_history_is_rejected(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
 
     with pytest.raises(PipelineError, match="no records after 2026-01-01T05:00:00Z"):
@@ -143,7 +145,7 @@ def test_compare_prints_new_groups_and_changes(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_malformed_window_is_rejected(spans: list[str], why: str, tmp_path: Path) -> None:
+def test_malformed_time_window_is_rejected(spans: list[str], why: str, tmp_path: Path) -> None:
     ran = run("pipeline", "compare", "--source", str(tmp_path), *spans)
 
     assert ran.code == 2

@@ -36,7 +36,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
     engine.close()
 
 
-def test_groups_match_fail_on_by_the_states_of_their_partitions(engine: DuckEngine) -> None:
+def test_option_fail_on_finds_groups_by_the_states_of_their_partitions(engine: DuckEngine) -> None:
     found = failing(engine, tuple(STATES), with_dead=False)
 
     assert [(each.state, each.group_id, each.partitions, each.lag_records) for each in found] == [
@@ -48,13 +48,15 @@ def test_groups_match_fail_on_by_the_states_of_their_partitions(engine: DuckEngi
     assert failing(engine, (), with_dead=False) == ()
 
 
-def test_dead_group_matches_fail_on_only_while_it_commits(engine: DuckEngine) -> None:
+def test_option_fail_on_matches_a_dead_group_only_while_the_group_commits(
+    engine: DuckEngine,
+) -> None:
     found = failing(engine, ("drowning", "nobody runs it"), with_dead=True)
 
     assert [each.group_id for each in found] == ["reads", "both", "left"]
 
 
-def test_fail_on_sentences_name_the_first_groups_of_each_state() -> None:
+def test_sentences_of_option_fail_on_name_the_first_groups_of_each_state() -> None:
     many = [Failing("stuck", f"g{nth}", 1, 1) for nth in range(10)]
     others = [Failing("out of range", "above", 1, 0), Failing("drowning", "billing", 3, 1800)]
 

@@ -25,7 +25,7 @@ def figure_tuples(made: Relations, name: str) -> list[tuple[str, object, str, st
     return [(each.label, each.value, each.unit, each.of) for each in figures]
 
 
-def test_figures_have_values_and_units(tmp_path: Path) -> None:
+def test_figures_of_pipeline_tables_have_values_and_units(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(60, "a", 1500).commit(61, "b", 7)
     history.commit(62, "a", 200).commit(70, "b", 9, producer_id=1).marker(71, 1, ABORTED)
     history.commit(72, "c", 5, producer_id=1).marker(73, 1, COMMITTED)

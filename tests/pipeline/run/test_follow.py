@@ -117,7 +117,7 @@ def test_repeated_events_command_appends_only_new_records(served: Broker, tmp_pa
     is_the_log(served, tmp_path)
 
 
-def test_follow_loses_and_duplicates_no_record_when_killed_at_random(
+def test_job_with_option_follow_loses_and_duplicates_no_record_when_killed_at_random(
     served: Broker, tmp_path: Path
 ) -> None:
     """The process is killed with SIGKILL as soon as a randomly chosen file of the archive
@@ -181,7 +181,9 @@ def test_recreated_topic_starts_at_offset_0_in_the_archive(served: Broker, tmp_p
     assert max(row["last_offset"] for row in rows) == 3
 
 
-def test_follow_waits_for_an_unreachable_broker(served: Broker, tmp_path: Path) -> None:
+def test_job_with_option_follow_waits_for_an_unreachable_broker(
+    served: Broker, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     commit(served, range(1))
     with follower(served, out, "--timeout", "5") as process:
@@ -208,7 +210,7 @@ def test_follow_waits_for_an_unreachable_broker(served: Broker, tmp_path: Path) 
     is_the_log(served, out)
 
 
-def test_follow_rejects_an_unreachable_broker_another_cluster_and_a_concurrent_run(
+def test_option_follow_rejects_an_unreachable_broker_another_cluster_and_a_concurrent_run(
     served: Broker, brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     nobody = events("--follow", "--source", "127.0.0.1:1", "--out", str(tmp_path))
@@ -246,7 +248,7 @@ def test_table_of_events_in_the_old_layout_is_converted_to_an_archive(
     served: Broker, tmp_path: Path
 ) -> None:
     """`--follow` rejects the files of an earlier version, and `--source` accepts them. One command
-    converts them to an archive."""
+    converts these files to an archive."""
     commit(served, range(4))
     old, new = tmp_path / "old", tmp_path / "new"
     old_store(old, pa.Table.from_pylist(logged(served), EVENTS))
@@ -285,7 +287,7 @@ def test_overwrite_is_rejected_for_an_archive(served: Broker, tmp_path: Path) ->
     is_the_log(served, tmp_path)
 
 
-def test_follow_rejects_a_source_of_files_unless_until_now_is_set(
+def test_option_follow_rejects_a_source_of_files_unless_option_until_now_is_set(
     served: Broker, tmp_path: Path
 ) -> None:
     commit(served, range(2))

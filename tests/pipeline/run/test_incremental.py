@@ -119,7 +119,9 @@ def test_incremental_run_completes_the_archive_of_a_killed_run(
     check_tables(served, out, tmp_path / "whole")
 
 
-def test_incremental_rejects_tables_that_are_not_an_archive(served: Broker, tmp_path: Path) -> None:
+def test_option_incremental_rejects_tables_that_are_not_an_archive(
+    served: Broker, tmp_path: Path
+) -> None:
     out, new = tmp_path / "out", tmp_path / "new"
     commit(served, range(2))
     assert run("pipeline", "all", "--source", served.bootstrap, "--out", str(out)).code == 0
@@ -177,7 +179,7 @@ def test_error_of_a_rejected_selection_names_the_source_and_the_archive(
         (["--out", "s3://bucket/x"], 1, "an archive must be in a folder on this machine"),
     ],
 )
-def test_incremental_rejects_wrong_sources_and_options(
+def test_option_incremental_rejects_wrong_sources_and_options(
     words: list[str], code: int, says: str, tmp_path: Path
 ) -> None:
     (tmp_path / "__consumer_offsets-0").mkdir()

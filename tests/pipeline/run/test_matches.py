@@ -1,4 +1,4 @@
-"""Tests that a run rejects a selection without matching records before it writes any file."""
+"""Tests that a run rejects a selection that matches no record, and writes no file in this case."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def made(tmp_path: Path, of: Source, job: str = "commits", **wanted: Any) -> lis
     ],
 )
 @pytest.mark.parametrize("job", ["commits", "generations"])
-def test_empty_selection_is_rejected_before_any_write(
+def test_selection_that_matches_no_record_is_rejected_before_any_write(
     tmp_path: Path, job: str, wanted: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(PipelineError, match=said):
@@ -75,7 +75,7 @@ def test_empty_selection_is_rejected_before_any_write(
     assert not (tmp_path / "tables").exists()
 
 
-def test_selection_that_includes_the_first_record_is_accepted(tmp_path: Path) -> None:
+def test_job_that_selects_one_record_writes_one_row(tmp_path: Path) -> None:
     def rows(**wanted: Any) -> int:
         return made(tmp_path, source(), overwrite=True, **wanted)[0]
 

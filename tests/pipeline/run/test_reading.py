@@ -1,4 +1,4 @@
-"""Tests that DuckDB reads tables on the local disk that either engine has written."""
+"""Tests that DuckDB reads the tables that DuckDB or Spark has written to the local disk."""
 
 from __future__ import annotations
 

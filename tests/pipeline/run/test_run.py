@@ -1,5 +1,5 @@
-"""Tests of a run: it reads its source once, writes complete tables, and can be repeated after a
-kill."""
+"""Tests that one run of a pipeline job reads its source once, writes complete tables, and can be
+repeated after a kill."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_failed_job_can_be_restarted_without_overwrite(
         run(TWO, source)
 
 
-def test_selection_of_groups_and_times_includes_all_damaged_records(
+def test_damaged_records_are_counted_even_when_the_job_selects_groups_or_times(
     run: Any, tmp_path: Path
 ) -> None:
     history = [
@@ -172,7 +172,7 @@ def test_selection_of_groups_and_times_includes_all_damaged_records(
 
 
 @pytest.mark.campaign
-def test_as_of_time_is_the_end_of_the_selection(run: Any) -> None:
+def test_as_of_time_of_a_run_is_the_end_of_the_selected_history(run: Any) -> None:
     history = [committed(0, "a", 1), committed(60, "a", 2)]
 
     def as_of(source: GivenSource, **span: int) -> float:
@@ -191,7 +191,9 @@ def test_as_of_time_is_the_end_of_the_selection(run: Any) -> None:
     assert as_of(Broker(history), as_of_ms=ms(30)) == 30
 
 
-def test_lag_of_a_selected_group_is_as_of_the_end_of_the_archive(run: Any, tmp_path: Path) -> None:
+def test_lag_of_a_selected_group_is_computed_at_the_end_of_the_archive(
+    run: Any, tmp_path: Path
+) -> None:
     """The archive can be months old. A group that stopped committing lags behind records that were
     written before the archive ended."""
     history = [committed(0, "quiet", 10), committed(0, "busy", 10), committed(600, "busy", 40)]
@@ -208,7 +210,9 @@ def test_lag_of_a_selected_group_is_as_of_the_end_of_the_archive(run: Any, tmp_p
         assert (row["as_of"], row["lag_records"]) == (at(when), behind)
 
 
-def test_groups_expire_only_when_as_of_is_after_the_archive_end(run: Any, tmp_path: Path) -> None:
+def test_groups_expire_only_when_the_as_of_time_is_after_the_end_of_the_archive(
+    run: Any, tmp_path: Path
+) -> None:
     source = GivenSource([committed(0, "a", 10), committed(600, "a", 40)])
 
     for span, expired, dead in (
@@ -246,7 +250,7 @@ def test_records_after_the_as_of_time_are_ignored(run: Any, tmp_path: Path) -> N
     assert written["outcome"] == "open"
 
 
-def test_first_commit_in_a_time_window_has_the_previous_offset_from_before_the_window(
+def test_first_commit_in_a_time_window_has_a_previous_offset_committed_before_the_window(
     run: Any, tmp_path: Path
 ) -> None:
     source = GivenSource([committed(0, "a", 1), committed(60, "a", 5), committed(70, "a", 6)])
@@ -364,7 +368,7 @@ def test_run_does_not_replace_tables_that_another_run_made_after_its_start(
 
 
 def test_reader_does_not_restore_a_table_that_a_run_is_replacing(tmp_path: Path) -> None:
-    """A reader restores the old table only if the run that was replacing it was killed."""
+    """A reader restores the old table only if the run that was replacing the table was killed."""
     writer, reader = Store(str(tmp_path)), Store(str(tmp_path))
     writer.write("numbers", lambda folder: Path(folder).mkdir())
     writer.reserve()

@@ -78,7 +78,7 @@ def rows(folder: Path, name: str) -> list[dict[str, Any]]:
     return table(folder, name, TABLES[name])
 
 
-def test_figures_of_the_group_list_equal_the_tables(made: tuple[Path, Summary]) -> None:
+def test_figures_in_the_list_of_groups_equal_the_tables(made: tuple[Path, Summary]) -> None:
     folder, summary = made
     page = (folder / REPORT).read_text()
     said = listed(page)
@@ -184,7 +184,9 @@ def test_report_distinguishes_drowning_groups_from_groups_without_members(
     assert ">generation 1</a></td>" in drowns
 
 
-def test_report_command_accepts_other_thresholds(made: tuple[Path, Summary]) -> None:
+def test_report_is_made_again_with_other_thresholds_by_the_command_report(
+    made: tuple[Path, Summary],
+) -> None:
     folder, _ = made
     words = ["pipeline", "report", "--out", str(folder)]
 

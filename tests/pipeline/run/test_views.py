@@ -1,4 +1,4 @@
-"""Tests of `views.sql` and of the DuckDB file, which have the tables of a run and prepared
+"""Tests of `views.sql` and of the DuckDB file. Both contain the tables of a run and prepared
 queries."""
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_record_times_are_exact_to_a_minute_and_more_exact_at_committed_offsets(
     assert len(log.asked_ms) < 150
 
 
-def test_number_of_lookups_is_small_when_long_times_have_no_records() -> None:
+def test_number_of_offset_lookups_by_time_is_small_when_no_record_arrived_for_a_day() -> None:
     day = 24 * AN_HOUR
     log = Log([NOON - day, NOON - day + 5, NOON, NOON + 7])
 
@@ -141,7 +141,7 @@ def test_records_after_a_future_timestamp_have_no_time() -> None:
     assert span_of(rows, 10) <= CLOSE_MS
 
 
-def test_number_of_lookups_is_bounded_when_timestamps_are_out_of_order() -> None:
+def test_number_of_offset_lookups_by_time_is_bounded_when_timestamps_are_out_of_order() -> None:
     written = [NOON + (number * 7919 % 5_000) * 100 for number in range(5_000)]
     log = Log(written)
 
@@ -150,7 +150,7 @@ def test_number_of_lookups_is_bounded_when_timestamps_are_out_of_order() -> None
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_number_of_lookups_is_bounded_when_responses_contradict_each_other() -> None:
+def test_number_of_offset_lookups_by_time_is_bounded_when_responses_contradict_each_other() -> None:
     """Contradicting responses occur when a log is truncated between two lookups."""
     log = Log([NOON + 1000 * number for number in range(1_000)])
     log.by_time = lambda at_ms: (0, at_ms % 1_000, NOON + at_ms % 997)
@@ -160,7 +160,7 @@ def test_number_of_lookups_is_bounded_when_responses_contradict_each_other() -> 
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_number_of_lookups_is_limited_by_the_size_of_the_log(
+def test_number_of_offset_lookups_by_time_is_limited_by_the_size_of_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])

@@ -216,8 +216,8 @@ def test_other_records_are_decoded_when_a_record_is_damaged() -> None:
 
 
 def test_large_commits_have_the_same_rows_when_decoded_as_tables() -> None:
-    """Consecutive records of equal layout are decoded together as one table. The test has runs of
-    many lengths, offset gaps, and different commit times."""
+    """Consecutive records of equal layout are decoded together as one table. The test has sequences
+    of many lengths, offset gaps, and different commit times."""
     sizes = [1, 2, 7, 8, 50, 63, 64, 65, 200, 1, 30, 9000]
     data, base = b"", 100
     runs = [

@@ -80,7 +80,9 @@ def test_error_names_the_read_acl_when_the_client_has_only_describe(
     assert ran.err.endswith(f"; the client needs the ACL Read on the topic {LOG}\n")
 
 
-def test_hidden_topics_are_named_and_their_lag_is_unknown(secured: Scene, tmp_path: Path) -> None:
+def test_topics_hidden_by_acls_are_named_and_their_lag_is_unknown(
+    secured: Scene, tmp_path: Path
+) -> None:
     where = f"127.0.0.1:{secured.port}"
     secured.grant(ALICE, f"READ TOPIC {LOG}")
     words = ["pipeline", "lag", "--source", where, "--out", str(tmp_path / "out")]

@@ -1,4 +1,5 @@
-"""Tests of a job and of a repair on an Apache Kafka with TLS and SASL."""
+"""Tests that a job of the pipeline and a repair of offsets work on an Apache Kafka broker with TLS
+and SASL."""
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def rows_of(where: str, file: Path | None = None) -> list[tuple[str, int, int]]:
         ("SASL_SSL", "SCRAM-SHA-512", "text", None),
     ],
 )
-def test_history_is_read_through_each_listener(
+def test_pipeline_reads_the_history_from_each_kind_of_secured_listener(
     secured: Secured, listener: str, mechanism: str | None, trust: str | None, own: str | None
 ) -> None:
     pairs = {"security_protocol": listener, **(login(mechanism) if mechanism else {})}

@@ -183,7 +183,7 @@ def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
     ] == [True] * 2
 
 
-def test_records_of_a_batch_with_a_too_high_record_count_are_kept(tmp_path: Path) -> None:
+def test_records_of_a_batch_with_a_too_high_record_count_are_read(tmp_path: Path) -> None:
     """The checksum of the batch is correct, so the wrong record count was written by the
     producer."""
     section = batch_of(0, commit("g", "t", range(10)))[HEADER_BYTES:]
@@ -259,7 +259,7 @@ def test_records_of_any_topic_are_read(tmp_path: Path) -> None:
     assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
 
 
-def test_table_batches_is_read_from_the_headers_of_batches(tmp_path: Path) -> None:
+def test_rows_of_table_batches_are_read_from_batch_headers(tmp_path: Path) -> None:
     batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
     old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
     write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
@@ -272,7 +272,9 @@ def test_table_batches_is_read_from_the_headers_of_batches(tmp_path: Path) -> No
     assert round(second["last_at"].timestamp() * 1000) - NOON == 11
 
 
-def test_first_broker_timestamp_sets_the_time_of_the_preceding_log_end(tmp_path: Path) -> None:
+def test_log_end_before_the_first_record_stamped_by_a_broker_has_the_time_of_the_record(
+    tmp_path: Path,
+) -> None:
     """A broker sets the timestamps of records with LogAppendTime, and of transaction markers."""
     plain = encode_batch([Record(0, NOON, b"k", b"v")])
     stamped = [

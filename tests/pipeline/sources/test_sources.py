@@ -56,7 +56,7 @@ def test_folder_source_rejects_the_selection_of_an_unknown_partition(history: Pa
         source.event_parts([4, 5])
 
 
-def test_small_segments_share_a_part_and_empty_segments_are_omitted(tmp_path: Path) -> None:
+def test_small_segments_are_read_in_one_part_and_empty_segments_are_omitted(tmp_path: Path) -> None:
     def segment(number: int, size: int) -> Segment:
         file = tmp_path / str(number)
         with file.open("wb") as out:

@@ -85,14 +85,14 @@ def fakes() -> Iterator[Fakes]:
         yield Fakes(ends)
 
 
-def test_log_is_read_from_one_broker(fakes: Fakes) -> None:
+def test_reader_reads_the_complete_log_of_a_single_broker(fakes: Fakes) -> None:
     first = fakes.add()
 
     assert fakes.read() == HELD
     assert {each["isolation_level"] for each in first.requests("Fetch")} == {0}
 
 
-def test_reader_follows_a_moved_leader(fakes: Fakes) -> None:
+def test_reader_follows_a_leader_that_moves_to_another_broker(fakes: Fakes) -> None:
     def moved(_: FakeBroker, asked: Value) -> Value:
         fakes.leaders[0] = 2
         return fetched([entry(0, code=errors.NOT_LEADER_OR_FOLLOWER)])

@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 
 def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[dict[str, Age]]:
-    """Returns, for each log and for each source, the lag in seconds of group `g` at the read
+    """Returns one mapping per log: for each source, the lag in seconds of group `g` at the read
     time."""
     history, stretches = History(), []
     commits = sorted((each, n) for n, case in enumerate(cases) for each in case.commits)
@@ -96,8 +96,8 @@ def any_case(chance: Random) -> Case:
 def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An age without a precision is a lower bound. From ListOffsets responses the pipeline cannot
-    detect that a producer's clock was ahead."""
+    """If the precision is null, the lag in seconds is a lower bound. The pipeline cannot detect
+    from ListOffsets responses that the clock of a producer was ahead."""
     chance = Random(31)
     cases = [any_case(chance) for _ in range(LOGS)]
 
@@ -125,7 +125,7 @@ def between(live: int, copied: int) -> Case:
 
 
 @pytest.mark.parametrize(("live", "copied"), [(50, 100), (20, 2_000)])
-def test_lag_ignores_timestamps_of_copies_among_live_records(
+def test_lag_in_seconds_ignores_the_timestamps_of_copied_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: int, copied: int
 ) -> None:
     case = between(live, copied)
@@ -138,10 +138,11 @@ def test_lag_ignores_timestamps_of_copies_among_live_records(
         assert abs(case.true_s - lag_s) <= precision_s <= 2.2
 
 
-def test_copies_at_the_log_start_are_at_least_as_old_as_the_next_records(
+def test_copied_records_at_the_log_start_are_at_least_as_old_as_the_next_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log begins with copies. The cases have offsets before, within and after these copies."""
+    """The log begins with records that a mirror copied. The committed offsets are before, within
+    and after the copied records."""
     log = Log().copy(500).rest(1_000).live(50).read_after(9_000)
     cases = [Case(log, [Commit(READ_MS - 5_000, offset)]) for offset in (0, 250, 499, 500, 520)]
 
@@ -153,12 +154,13 @@ def test_copies_at_the_log_start_are_at_least_as_old_as_the_next_records(
     assert found[4]["wire"].lag_s == 9.03, "within what is close enough"
 
 
-def test_log_of_only_copies_has_unknown_lag_in_seconds(
+def test_log_that_contains_only_copied_records_has_unknown_lag_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test has three cases: a log whose copies were written at once; a log into which a mirror
-    continuously writes copies, one year late; and a log with such a mirror and another group that
-    keeps up with the mirror."""
+    """The logs contain only records that a mirror copied from another topic. There are three cases:
+    a log whose records were all written at the same time; a log into which the mirror continuously
+    writes, one year late; and a log with such a mirror and another group that keeps up with the
+    mirror."""
     at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
     cases = [
         Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
@@ -172,10 +174,12 @@ def test_log_of_only_copies_has_unknown_lag_in_seconds(
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_arrival_of_copies_is_before_the_first_observation_of_their_log_end(
+def test_copied_records_arrived_before_the_first_observation_of_the_log_end_offset_after_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """The archive has two observations of the log end: at the read, and 9 s before."""
+    """A producer copied old records with their timestamps, so the timestamps do not show the
+    arrival. The archive has two observations of the log end offset: one at the time of the read,
+    and one 9 s earlier. The records arrived before the earlier one."""
     log = Log().copy(500, every_ms=1_000).read_after(20_000)
     rows = over_the_wire(monkeypatch, {("wire", 0): log}, {("wire", 0): [300]})
     earlier = dict.fromkeys(rows[0])
@@ -190,11 +194,11 @@ def test_arrival_of_copies_is_before_the_first_observation_of_their_log_end(
     assert made.rows("lag", "lag_s", "lag_precision_s", by="minute")[-1] == (9.0, None)
 
 
-def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_pause(
+def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_idle_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No record arrived for five hours. A commit before this pause proves that earlier records had
-    correct timestamps. A commit after the pause does not."""
+    """No record arrived for five hours. A commit before these hours proves that the earlier records
+    had correct timestamps. A commit after these hours does not prove it."""
     log = Log().live(100, 1_000).read_after(5 * HOUR)
     then_ms = log.arrived_ms[59] + 500
     stopped, late = Commit(then_ms, 60), Commit(READ_MS - MINUTE, 60)
@@ -223,11 +227,11 @@ def test_records_with_old_timestamps_arrived_with_the_newest_record_of_their_bat
     assert told["files"] == (20.001, 0)
 
 
-def test_lag_precision_covers_copies_between_two_looked_up_records(
+def test_lag_precision_covers_copied_records_between_two_looked_up_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copies arrive ten seconds after live records, and twenty seconds before the next live
-    records."""
+    """The copies are records with old timestamps. They arrive ten seconds after live records, and
+    twenty seconds before the next live records."""
     log = Log().live(50).rest(10_000).copy(100).rest(20_000).live(5).read_after(1_000)
     case = Case(log, [Commit(READ_MS - 500, 50)])
 

@@ -59,7 +59,8 @@ def moves(made: Relations) -> list[tuple[Any, ...]]:
 
 def joined(name: str, epoch: int, *targets: tuple[str, dict[bytes, tuple[int, ...]]],
            current: CurrentAssignment) -> list[ConsumerRecord]:  # fmt: skip
-    """Returns the records that a broker writes when a member joins, in the order of the broker."""
+    """Returns the records that a broker writes when a member joins, in the order in which the
+    broker writes them."""
     metadata = MemberMetadata(client_id=f"app-{name}", client_host="/10.0.0.1")
     return [
         MemberRecord(name, metadata),
@@ -125,7 +126,7 @@ def test_member_states_and_moves_are_derived_from_records_of_muster(tmp_path: Pa
     )  # fmt: skip
 
 
-def test_members_and_moves_of_a_log_of_kafka_equal_its_epochs(tmp_path: Path) -> None:
+def test_tables_of_assignments_and_moves_equal_the_epochs_in_a_log_of_kafka(tmp_path: Path) -> None:
     """In group `modern` of Kafka 4.3.1, ada has all partitions, bob joins, ada leaves, and cyd
     joins."""
     with tarfile.open(KAFKA_DIRS.parent / "kafka-groups" / "data.tar.xz") as archive:
@@ -165,8 +166,8 @@ def test_members_and_moves_of_a_log_of_kafka_equal_its_epochs(tmp_path: Path) ->
 
 
 def test_topic_id_is_resolved_to_the_name_in_any_record_of_the_history(tmp_path: Path) -> None:
-    """Only one record has the topic's name, as when the topic is deleted between two runs that
-    extend an archive."""
+    """Only one record contains the topic's name, as if the topic was deleted before the run that
+    appended the other records to the archive."""
     history = History()
     group = ModernGroup(history, "a")
     ModernGroup(history, "other").target(0, "z-1", 7)
@@ -200,8 +201,8 @@ def test_member_without_a_current_assignment_has_no_state(tmp_path: Path) -> Non
 
 
 def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
-    """Compaction kept one epoch record. Records of member x-1 precede it. The metadata of member
-    y-1 follows its current assignment."""
+    """Compaction kept one epoch record. Records of member x-1 precede the epoch record. The
+    metadata of member y-1 follows the current assignment of y-1."""
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -306,7 +307,9 @@ def test_partition_that_is_revoked_from_a_member_and_returns_moves_twice(tmp_pat
     ]
 
 
-def test_partitions_do_not_move_across_a_deletion_or_a_conversion(tmp_path: Path) -> None:
+def test_deletion_or_conversion_of_a_group_does_not_count_as_a_move_of_partitions(
+    tmp_path: Path,
+) -> None:
     history = History()
     group = ModernGroup(history, "a")
     for start, name in ((0, "x-1"), (100, "y-1")):
@@ -414,7 +417,7 @@ def test_members_of_streams_groups_have_states_and_move_active_tasks(tmp_path: P
     ) == [(3, "0", 1, "x", "y", 2, 1), (4, "0", 0, "x", "y", None, 1)]  # fmt: skip
 
 
-def test_share_and_streams_groups_of_a_log_of_kafka_have_states(tmp_path: Path) -> None:
+def test_share_and_streams_groups_in_a_log_of_kafka_have_assignment_states(tmp_path: Path) -> None:
     """In the share group of Kafka 4.3.1, the member receives its partitions in the second epoch."""
     with tarfile.open(KAFKA_DIRS.parent / "kafka-groups" / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")

@@ -130,7 +130,9 @@ def test_previous_offset_and_rate_in_a_time_window_use_commits_before_the_window
     assert made.rows("rates", "minute", "commits", "advanced_records", by="minute") == [(60, 2, 5)]
 
 
-def test_commit_has_the_difference_of_record_times_to_the_previous_offset(tmp_path: Path) -> None:
+def test_column_advanced_s_is_the_time_between_the_records_at_the_previous_and_the_new_offset(
+    tmp_path: Path,
+) -> None:
     history = History().commit(50, "a", 2).commit(51, "a", 12)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])

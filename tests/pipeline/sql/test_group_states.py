@@ -126,7 +126,7 @@ def test_group_states_are_derived_from_compacted_records(tmp_path: Path) -> None
     assert states(tmp_path / "d", history, "d") == [(8, "consumer", 4, True, True, {})]
 
 
-def test_group_that_changes_its_type_stays_alive(tmp_path: Path) -> None:
+def test_conversion_of_a_group_to_another_type_does_not_make_the_group_dead(tmp_path: Path) -> None:
     history = History().generation(0, "a", 7, member("x-1", 0, 1)).delete(5, "a")
     group = ModernGroup(history, "a")
     group.member(5, "x-1")  # the record is in the same batch as the tombstone

@@ -1,5 +1,5 @@
-"""Tests of the lag in records and in seconds at the end of each time step, for any timestamps, and
-of its forecast."""
+"""Tests of the lag at the end of each time step, in records and in seconds, and of the forecast of
+the lag. The records have timestamps of any kind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def start(seconds: float, first: int) -> dict[str, Any]:
     return stretch(seconds, first, first - 1, last_at=None)
 
 
-def test_lag_of_a_step_without_commits_uses_the_last_committed_offset(tmp_path: Path) -> None:
+def test_lag_in_a_time_step_without_commits_uses_the_last_committed_offset(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(70, 10, 20, last_s=80), stretch(130, 21, 29),
              stretch(200, 30, 39)]  # fmt: skip
     history = History().commit(20, "a", 10).commit(150, "a", 12).commit(170, "a", 15)
@@ -102,7 +102,7 @@ def test_table_lag_covers_the_time_window_or_one_day_without_a_window(tmp_path: 
     ]
 
 
-def test_lag_steps_are_longer_in_a_long_window_with_many_partitions(
+def test_time_steps_of_table_lag_are_longer_in_a_long_window_with_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lag, "MOST_ROWS", 100)
@@ -155,8 +155,8 @@ def test_lag_assumes_that_records_arrive_in_offset_order(tmp_path: Path) -> None
 
 
 def test_copied_old_records_do_not_increase_the_age_of_earlier_records(tmp_path: Path) -> None:
-    """The copied records have timestamps of last year. The lag of a group before the copies is not
-    a year."""
+    """The copied records have timestamps of last year. The lag of a group whose committed offset is
+    before the copies is not a year."""
     topic = [stretch(each, each, each) for each in range(0, 100)]
     topic += [stretch(each - YEAR, each, each) for each in range(100, 110)]
     topic += [stretch(each, each, each) for each in range(110, 130)]
@@ -240,11 +240,11 @@ def test_lag_in_seconds_is_unknown_when_records_have_no_timestamps(tmp_path: Pat
     assert lag_of(made) == [(60, 6, None, None)]
 
 
-def test_log_of_only_copies_has_unknown_lag_in_seconds_after_the_last_record(
+def test_log_that_contains_only_copied_records_has_unknown_lag_in_seconds_after_the_last_record(
     tmp_path: Path,
 ) -> None:
-    """The as-of time is six seconds after the last record of the files, as when a broker is read at
-    the as-of time."""
+    """The as-of time is six seconds after the last record in the files, as if a broker were read
+    six seconds after its last record."""
     topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
 
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
@@ -252,7 +252,9 @@ def test_log_of_only_copies_has_unknown_lag_in_seconds_after_the_last_record(
     assert lag_of(made, *LAG, "unread_at") == [(11, 500, None, None, None)]
 
 
-def test_age_precision_exceeds_the_age_only_when_the_record_may_be_older(tmp_path: Path) -> None:
+def test_precision_of_an_age_exceeds_the_age_only_when_the_record_may_be_older(
+    tmp_path: Path,
+) -> None:
     """ListOffsets returned two records that are 50 s apart. The committed offsets are between these
     records."""
     topic = [stretch(0, 0, 100, last_s=50)]
@@ -411,7 +413,7 @@ def without_members() -> History:
 @pytest.mark.parametrize(
     ("commits_more", "verdict"), [(False, "stopped"), (True, "falling behind")]
 )
-def test_group_without_membership_has_no_member_count(
+def test_group_that_has_no_members_of_its_own_has_no_member_count(
     tmp_path: Path, commits_more: bool, verdict: str
 ) -> None:
     history = without_members()

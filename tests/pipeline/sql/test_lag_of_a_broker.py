@@ -1,5 +1,5 @@
-"""Tests of the lag on a real broker, read with requests and from files. It must match what the
-producers and consumers recorded."""
+"""Tests of the lag on a real broker, whose log is read with requests and from files. The lag must
+match the offsets that the producers and consumers recorded."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def test_lag_equals_the_unread_records_that_clients_recorded(
 
 
 def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path: Path) -> None:
-    """All records were written before both as-of times. The ages therefore differ by the difference
-    of these times."""
+    """All records were written before both as-of times, so the ages of unread records differ by the
+    time between the two as-of times."""
     then_ms = time.time_ns() // 1_000_000
 
     now, then = (

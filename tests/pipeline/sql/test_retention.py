@@ -196,7 +196,7 @@ def test_consumer_share_and_streams_groups_are_alive_while_they_have_members(
     ]
 
 
-def test_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> None:
+def test_table_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> None:
     history = History()
     for second in range(10):
         history.commit(second, "shop", 5)
@@ -223,7 +223,9 @@ def test_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> None:
     assert 100 < group_bytes < 180
 
 
-def test_compaction_counts_include_transactions_and_newer_group_types(tmp_path: Path) -> None:
+def test_table_compaction_counts_records_of_transactions_and_newer_group_types(
+    tmp_path: Path,
+) -> None:
     history = History().commit(0, "a", 5).commit(1, "a", 6, producer_id=1).marker(2, 1, ABORTED)
     history.commit(3, "b", 5, producer_id=1).marker(4, 1, ABORTED)
     group = ModernGroup(history, "c")

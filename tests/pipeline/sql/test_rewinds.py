@@ -115,7 +115,7 @@ def test_members_at_a_rewind_are_unknown_after_an_undecodable_record(tmp_path: P
     assert made.rows("rewinds", "members", "generation") == [(None, 3)]
 
 
-def test_owner_is_null_in_a_streams_group_for_a_topic_with_the_name_of_a_subtopology(
+def test_owner_of_a_rewind_is_null_for_a_streams_group_whose_topic_has_the_name_of_a_subtopology(
     tmp_path: Path,
 ) -> None:
     history = History()

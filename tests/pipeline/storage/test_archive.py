@@ -56,7 +56,7 @@ def test_rows_are_stored_by_day_without_duplicates(tmp_path: Path) -> None:
     assert on_disk(tmp_path) == manifest.live()
 
 
-def test_rows_without_a_valid_timestamp_are_kept(tmp_path: Path) -> None:
+def test_archive_stores_rows_without_a_valid_timestamp(tmp_path: Path) -> None:
     odd = commits(0, range(2)).to_pylist()
     odd[0]["written_at"] = None
     wild = commits(0, [2]).to_pylist()[0] | {"written_at": None}
@@ -90,7 +90,7 @@ def test_damaged_records_are_quarantined_once_and_intact_copies_are_added_later(
     assert places(tmp_path) == [(0, n) for n in (0, 1, 4, 5, 5, 6)]
 
 
-def test_files_of_a_day_stay_few_during_polls_and_are_merged_into_one_file(
+def test_archive_keeps_few_files_of_a_day_during_polls_and_merges_them_into_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test makes 1,000 polls in virtual time. Each poll adds rows. The number of files stays
@@ -153,7 +153,9 @@ def test_many_rows_are_appended_in_several_commits(
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_old_stretches_and_end_offsets_of_a_forgotten_topic_are_removed(tmp_path: Path) -> None:
+def test_archive_removes_old_stretches_and_end_offsets_of_a_topic_passed_as_forgotten(
+    tmp_path: Path,
+) -> None:
     ends = {name: TopicEnds(None, {0: 5}, START_MS) for name in ("orders", "bills")}
     with Archive.open(str(tmp_path)) as archive:
         both = pa.concat_tables([stretch(0, 4), stretch(0, 4, topic="bills")])

@@ -61,7 +61,7 @@ def test_run_continues_at_the_newest_day_common_to_all_tables() -> None:
     assert store.since_ms(["commits"], 3 * DAY_MS, None) == 3 * DAY_MS
 
 
-def test_option_since_in_a_catalog_must_be_a_whole_day() -> None:
+def test_option_since_in_a_catalog_is_rejected_unless_it_is_a_whole_day() -> None:
     store = CatalogStore("lake.muster", Asked(commits=THIRD), None)
 
     with pytest.raises(WrongUse, match="--since 1970-01-02T00:00:00Z must be midnight UTC"):
@@ -121,7 +121,9 @@ def rows(spark: SparkSession, name: str, column: str) -> dict[date, list[Any]]:
 
 
 @pytest.mark.pipeline
-def test_run_rewrites_the_newest_day_and_keeps_earlier_days(spark: SparkSession, run: Any) -> None:
+def test_pipeline_run_rewrites_the_newest_day_of_a_table_and_keeps_earlier_days(
+    spark: SparkSession, run: Any
+) -> None:
     run(history((0.1, 1), (0.2, 2), (1.1, 3)))
     made = run(history((0.2, 2), (1.1, 3), (1.2, 4), (2.5, 5)))
 

@@ -132,8 +132,9 @@ def test_damaged_file_is_quarantined_and_the_other_files_are_read(
 
 
 def test_rows_of_a_truncated_file_are_replaced_by_damaged_rows(archive: Path) -> None:
-    """Each affected partition gets one row of kind damaged, after its last known record up to that
-    day."""
+    """One row of kind damaged replaces the rows of each affected partition. The offset of the new
+    row follows the last record of this partition that the archive still has from this day or
+    earlier days."""
     for table in ("events", "stretches"):
         os.truncate(live(archive, table, 1), 9)
 
@@ -367,7 +368,8 @@ def test_read_only_archive_is_read_and_unchanged(archive: Path) -> None:
 
 
 def test_damaged_copy_in_a_read_only_archive_is_reported(archive: Path) -> None:
-    """The first damaged file was quarantined. A second damaged copy then took its name."""
+    """A run quarantined the first damaged file. Then a second damaged file with the same name
+    replaced it."""
     file = live(archive, "events", 1)
     os.truncate(file, 9)
     Archive.open(str(archive)).close()

@@ -101,8 +101,8 @@ class Exactly:
 
 
 def by_itself(bootstrap: str, group: str) -> Any:
-    """Returns a consumer that has not joined the group, whose group metadata a transaction can
-    use."""
+    """Returns a consumer that has the group id ``group``, but has not joined the group. A
+    transaction can use the group metadata of this consumer."""
     made = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     made.assign([TopicPartition("orders", 0, 0)])
     return made
@@ -252,7 +252,7 @@ def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -
 
 def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition: int,
                   offset: int) -> None:  # fmt: skip
-    """Resets one offset of an empty group with Apache's kafka-consumer-groups."""
+    """Runs Apache's kafka-consumer-groups, which resets one offset of an empty group."""
     with told.span(Commit(group=group, topic=topic, partition=partition, offset=offset)):
         done = java.run(
             java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

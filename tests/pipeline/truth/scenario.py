@@ -98,8 +98,8 @@ class World:
 
 
 def transacted(world: World) -> None:
-    """Runs a group whose offsets are written in four transactions: 10 committed, 150 aborted, 20
-    committed, 5 aborted."""
+    """Runs a group whose offsets are written in four transactions: offset 10 is committed, 150 is
+    aborted, 20 is committed, and 5 is aborted."""
     consumer = by_itself(world.bootstrap, "transacted")
     producer = Exactly(world.told, world.bootstrap, "transacted")
     for offset, commit in ((10, True), (150, False), (20, True), (5, False)):
@@ -109,8 +109,8 @@ def transacted(world: World) -> None:
 
 
 def pending(world: World) -> None:
-    """Runs a group with a transaction that never ends. Plain commits precede and follow its
-    offsets."""
+    """Runs a group with a transaction that never ends. Commits outside transactions precede and
+    follow the offsets of the transaction."""
     asker = world.asker()
     asker.commit("pending", {ORDERS: 30, ("orders", 1): 31}, "plain")
     producer = Producer(world.told, world.port, "pending")
@@ -151,8 +151,8 @@ def between(world: World) -> None:
 
 
 def modern(world: World) -> None:
-    """Runs a KIP-848 group. Members join and leave, one of them static. The group has commits, a
-    rewind and transactions."""
+    """Runs a KIP-848 group whose members join and leave. One member is static. The group has
+    commits, a rewind and transactions."""
     group = Members(world.told, world.bootstrap, "modern", ["orders"])
     group.start("ada")
     group.settle("ada")
@@ -239,8 +239,8 @@ def reborn(world: World) -> None:
 
 
 def reset(world: World) -> None:
-    """Runs a group whose member leaves. Apache's kafka-consumer-groups then resets its offsets, and
-    resets them back."""
+    """Runs a group whose member leaves. Then Apache's kafka-consumer-groups resets the offset of
+    orders-0 to 5, and a commit without a member raises it to 12."""
     member = world.member("reset", "reader")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 80})
@@ -372,8 +372,8 @@ KAFKA = (
 
 
 def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
-    """Runs the groups of ``lives`` on a running broker. Remaining members exist until the world is
-    closed."""
+    """Runs the groups of ``lives`` on a running broker. Members that do not leave by themselves
+    stay in their groups until the returned `World` is closed."""
     world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():

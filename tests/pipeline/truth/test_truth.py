@@ -66,8 +66,8 @@ def living(kind: str, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Yields a dict of running brokers by kind, which `played` fills. Stops the brokers at the
-    end."""
+    """Yields an empty dict, in which `played` stores the brokers that it starts, by kind. Stops
+    these brokers at the end."""
     started: dict[str, Any] = {}
     yield started
     for _, ending in started.values():
@@ -120,9 +120,7 @@ def kept(folder: Path) -> tuple[Told, str]:
     return Told.read(FOLDER / "told.json"), str(folder)
 
 
-def test_recorded_offsets_equal_the_brokers_offset_fetch(made: Made) -> None:
-    """The final offsets according to the recorded transactions equal the OffsetFetch response of
-    the broker."""
+def test_final_offsets_of_recorded_transactions_equal_the_offset_fetch_response(made: Made) -> None:
     ends: dict[str, dict[str, int]] = {group: {} for group in made.told.committed}
     for (group, topic, partition), commits in made.told.held().items():
         if commits[-1].offset is not None:
@@ -130,9 +128,7 @@ def test_recorded_offsets_equal_the_brokers_offset_fetch(made: Made) -> None:
     assert ends == made.told.committed
 
 
-def test_events_equal_the_log_record_by_record(made: Made) -> None:
-    """The events contain exactly the acknowledged commits and deletions, in order and with the
-    right times."""
+def test_rows_of_table_events_equal_the_records_of_the_log(made: Made) -> None:
     told, events = made.told, made.of("events")
     for partition, rows in by(events, lambda row: row["log_partition"]).items():
         assert [row["log_offset"] for row in rows] == list(range(len(rows))), partition
@@ -188,8 +184,8 @@ def test_table_commits_has_effective_commits_and_previous_offsets(made: Made) ->
 
 
 def effect(row: dict[str, Any]) -> int:
-    """Returns the log offset at which a commit takes effect, which is that of the end marker for a
-    transactional commit."""
+    """Returns the log offset at which a commit takes effect: the offset of the commit's record, or
+    of the end marker if the commit is transactional."""
     offset: int = row["log_offset"] if row["marker_offset"] is None else row["marker_offset"]
     return offset
 
@@ -204,7 +200,7 @@ def previous(told: Told, where: Place) -> list[int | None]:
     ]
 
 
-def test_record_times_are_correct_within_their_precision(made: Made) -> None:
+def test_record_times_in_table_commits_are_correct_within_their_precision(made: Made) -> None:
     times: dict[tuple[str, int], dict[int, int]] = {}
     for record in made.told.records:
         log = times.setdefault((record.topic, record.partition), {})
@@ -247,7 +243,7 @@ def test_transactional_commits_have_the_outcome_of_their_transaction(made: Made)
                 assert end.holds(ms(row["ended_at"])), (row, end)
 
 
-def test_sums_of_table_rates_equal_the_recorded_commits(made: Made) -> None:
+def test_sums_of_the_rows_of_table_rates_equal_the_recorded_commits(made: Made) -> None:
     expected: dict[tuple[str, str], list[int]] = {}
     for (group, topic, partition), commits in made.told.held().items():
         advances = previous(made.told, (group, topic, partition))
@@ -269,8 +265,8 @@ def test_sums_of_table_rates_equal_the_recorded_commits(made: Made) -> None:
 
 
 def test_table_generations_equals_the_generations_seen_by_members(made: Made) -> None:
-    """Each generation has the members and partitions that clients saw. A generation that no client
-    saw must be one that clients cannot see."""
+    """The table has each generation that clients saw, with its members and partitions. Any other
+    generation in the table must be of a kind that clients cannot see."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         seen = told.setdefault(each.group, [])
@@ -465,8 +461,9 @@ def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
 
 
 def written_last(told: Told, where: Place) -> Commit:
-    """Returns the last commit that was sent for an offset. A transactional commit expires relative
-    to the time when it was sent."""
+    """Returns the commit that stored the last effective offset of a partition, with the time when
+    it was sent. Offsets of a transaction expire relative to this time, not to the end of the
+    transaction."""
     held = told.held()[where][-1]
     [*_, sent] = [
         each
@@ -489,7 +486,7 @@ def test_dead_groups_are_deleted_or_empty_without_offsets(made: Made) -> None:
     assert {row["group_id"]: row["reason"] for row in made.of("dead_groups")} == expected
 
 
-def test_compaction_counts_equal_counts_of_the_segment_files(made: Made) -> None:
+def test_counts_in_table_compaction_equal_the_counts_of_the_segment_files(made: Made) -> None:
     for row in made.of("compaction"):
         expected = counted(made.data / f"__consumer_offsets-{row['log_partition']}")
         size = expected.pop("bytes_estimate")
@@ -497,7 +494,7 @@ def test_compaction_counts_equal_counts_of_the_segment_files(made: Made) -> None
         assert row["bytes_estimate"] == pytest.approx(size, rel=0.2)
 
 
-def test_groups_are_dead_when_their_offsets_expired_unless_stable(tmp_path: Path) -> None:
+def test_groups_with_expired_offsets_are_dead_unless_they_are_stable(tmp_path: Path) -> None:
     """The as-of time is eight days after the end of the scenario. No client was active in these
     days."""
     told, source = kept(tmp_path / "kept")
@@ -641,7 +638,7 @@ def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
 def test_tables_as_of_a_past_time_ignore_later_commits_and_deletions(
     tmp_path: Path, mark: str, option: str
 ) -> None:
-    """With a past as-of time, a group is not dead only because it has been inactive since then."""
+    """For a past as-of time, inactivity after this time does not make a group dead."""
     told, source = kept(tmp_path / "kept")
     moment = told.marks[mark]
     made = make(told, source, tmp_path / "tables", option, instant(moment, to_the_ms=True))

@@ -48,7 +48,7 @@ class Commit(Span):
     offset: int | None = None
     metadata: str = ""
     transaction: int | None = None
-    """The number of the transaction, or None for a plain commit."""
+    """The number of the transaction, or None for a commit outside a transaction."""
     by: str | None = None
     """The client id of the committing member, or None if no member committed."""
 
@@ -69,7 +69,7 @@ class Transaction(Span):
 
 @dataclass
 class Person:
-    """A group member, as the member itself or the broker describes it."""
+    """A group member. The data comes from the member itself or from the broker."""
 
     member_id: str
     client_id: str
@@ -139,8 +139,8 @@ class Told:
 
     @contextmanager
     def span(self, *facts: Span) -> Iterator[None]:
-        """Measures the duration of the block, sets it as the span of ``facts``, and records these
-        facts."""
+        """Measures the duration of the `with` block, sets it as the span of ``facts``, and records
+        these facts."""
         before = now_ms()
         yield
         after = now_ms()
