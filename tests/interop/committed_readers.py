@@ -15,8 +15,8 @@ _END_OF_PARTITION = -191
 
 
 def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
-    """Returns the values that a consumer reads from a partition. It reads to the last offset that
-    its isolation level allows."""
+    """Returns the values that a consumer reads from a partition. The consumer reads to the last
+    offset that its isolation level allows."""
     found = messages(bootstrap, topic, partition, committed=committed)
     return [(each.value() or b"").decode() for each in found]
 
@@ -24,8 +24,8 @@ def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
 def messages(
     bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True
 ) -> list[Message]:
-    """Returns the messages that a consumer reads from a partition. It reads to the last offset that
-    its isolation level allows."""
+    """Returns the messages that a consumer reads from a partition. The consumer reads to the last
+    offset that its isolation level allows."""
     level = "read_committed" if committed else "read_uncommitted"
     consumer = Consumer(
         {

@@ -1,9 +1,9 @@
 """Random sequences of requests of consumer groups (KIP-848). Two brokers get the same requests, and
 their responses must be equal.
 
-The member ids are chosen so that Kafka's hash order is alphabetical, like Muster's order. With one
-topic, the uniform assignors then assign the same partitions. With several topics, the range
-assignors do. At the end, the records of the groups must be equal.
+The member ids are chosen so that Kafka's hash order is alphabetical, like Muster's order. Then both
+brokers assign the same partitions: with one topic by the uniform assignors, with several topics by
+the range assignors. At the end, the records of the groups must be equal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ Value = dict[str, Any]
 
 
 class Side:
-    """One of the two brokers: a connection to it, and the names of its topic ids."""
+    """One of the two brokers that are compared: a connection to the broker, and the topic names by
+    topic id."""
 
     def __init__(self, port: int) -> None:
         self.wire = Wire(port, "walker")
@@ -59,8 +60,9 @@ class Side:
 
 
 class Walk:
-    """A group and the state of its members. The state is the same on both brokers while their
-    responses are equal."""
+    """A random sequence of requests for one group, which two brokers both get, and the state of the
+    group's members. While both brokers return equal responses, one state describes the members on
+    both brokers."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -429,8 +431,9 @@ def group_records(side: Side, group: str) -> list[Any]:
 
 
 def _without_last_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without those of target epochs that only Kafka 4.4 writes: when the last
-    member is removed, directly after the group epoch."""
+    """Returns the records without the tombstones of target epochs that directly follow the
+    tombstone of the group epoch. Only Kafka 4.4 writes such a target epoch, when the last member is
+    removed."""
     kept: list[Any] = []
     for each in records:
         names = [name for name, _, _ in kept[-2:]] + [each[0]]

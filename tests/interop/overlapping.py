@@ -28,7 +28,7 @@ STREAMS = 3
 LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
 """The error of a commit that arrives after the end of its transaction, by transaction version."""
 ANSWERS_MAX = 500
-"""The maximum number of commits that a stream sends after the EndTxn response. A stream ends
+"""The maximum number of commits that a thread sends after the EndTxn response. The thread stops
 earlier if a commit is rejected."""
 STABLE_WITHIN_S = 2.0
 """The time in seconds within which an offset must become stable. A marker is usually written within
@@ -43,7 +43,8 @@ class Overlapped:
     late: Counter[int] = field(default_factory=Counter)
     """The number of streams, by the error code of their last commit."""
     unstable_after: int | None = None
-    """The round after whose abort an offset stayed pending, or None."""
+    """The number of the round that ended in an abort and left an offset pending; None if no round
+    did."""
     committed_later: int = -1
     """The aborted offset that the next transaction committed by mistake, or -1."""
 

@@ -219,7 +219,7 @@ def tokens(port: int) -> str:
 
 
 def left(nodes: KazooClient, token_id: str) -> Left:
-    """Returns the current content of ZooKeeper."""
+    """Returns the content of all ZooKeeper nodes in and below `ROOTS`."""
     found = Left({}, {}, token_id)
     unread = [root for root in ROOTS if nodes.exists(root)]
     while unread:
@@ -236,8 +236,8 @@ def left(nodes: KazooClient, token_id: str) -> Left:
 
 
 def alike(found: Left) -> dict[str, Any]:
-    """Returns the content without values that differ between two runs, such as token ids and
-    timestamps."""
+    """Returns the content of ``found`` without values that differ between two runs, such as token
+    ids and timestamps."""
 
     tokens = dict.fromkeys([found.token_id, *found.notices.get(TOKEN_CHANGES, ())])
     numbers = {token_id: f"token {number}" for number, token_id in enumerate(tokens)}

@@ -86,8 +86,8 @@ class ShareSide:
 
 
 class ShareWalk:
-    """A group and the epochs of its members. They are the same on both brokers while their
-    responses are equal."""
+    """A group and the epochs of its members. The epochs are the same on both brokers while the
+    responses of the brokers are equal."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -327,10 +327,10 @@ def _ordered(records: list[Any]) -> list[Any]:
 
 
 def _without_equal_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without each target that has as many partitions as the previous target of
-    the member.
+    """Returns the records without each target assignment of a member that has as many partitions as
+    the member's previous target assignment.
 
-    Kafka also writes a target if only a topic without partitions is added or removed.
+    Kafka also writes a target assignment if only a topic without partitions is added or removed.
     """
     kept: list[Any] = []
     counts: dict[str, int | None] = {}

@@ -132,7 +132,7 @@ class Reader(Steady):
 
 
 class Observer(Steady):
-    """Fetches the committed offsets of a group, which must never decrease.
+    """Fetches the committed offsets of a group. These offsets must never decrease.
 
     There is one exception: a Kafka broker that is no longer the coordinator may report for a moment
     that no offset is committed (cluster_loads.py).
@@ -221,8 +221,8 @@ class Payer(Steady):
 
 
 class SteadyClients:
-    """The four clients. `stop` compares their results with the records and offsets of the
-    cluster."""
+    """The clients that run during a test: a `Writer`, a `Reader`, a `Payer` and two `Observer`
+    clients. `stop` compares their results with the records and offsets of the cluster."""
 
     def __init__(self, bootstrap: str, producer: Transactional) -> None:
         self.writer, self.reader, self.payer = Writer(bootstrap), Reader(bootstrap), Payer(producer)

@@ -151,8 +151,8 @@ class GroupCalls:
         return "delete", step
 
     def other(self) -> Step:
-        """Returns a request of another group protocol. It is sent only if the group exists, because
-        it could otherwise create the group."""
+        """Returns a request of another group protocol. The request is sent only if the group
+        exists, because otherwise the request could create the group."""
         member = self.random.choice(["", "m1"])
         join = {
             "group_id": self.group,

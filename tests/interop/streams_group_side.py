@@ -39,8 +39,8 @@ class StreamsSide:
         self.group = group
         self.owned: dict[str, dict[str, Tasks]] = {}
         self.given: dict[str, Any] = {}
-        """For each member, the tasks in the last response that contained tasks. The member may not
-        have received this response."""
+        """For each member, the tasks in the last response that contained tasks. It is possible that
+        the member has not received this response."""
         """The tasks in the last assignment that each member received, by role."""
 
     def call(self, api: str, version: int, value: Value) -> Value:
@@ -158,8 +158,8 @@ def heartbeat(group: str, member: str, epoch: int, **fields: Any) -> Value:
 
 
 def _decode(key: bytes, value: bytes | None) -> tuple[str, str, str, Any] | None:
-    """Returns type, group id, member id and value of a record, or None if it is not that of a
-    streams group."""
+    """Returns type, group id, member id and value of a record, or None if the record does not
+    belong to a streams group."""
     name = RECORD_NAMES.get(int.from_bytes(key[:2], "big"))
     if name is None:
         return None
@@ -177,8 +177,9 @@ def _decode(key: bytes, value: bytes | None) -> tuple[str, str, str, Any] | None
 
 
 def _without_last_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without those of target epochs that only Kafka 4.4 writes: when the last
-    member is removed, directly after the group epoch."""
+    """Returns the records without the tombstones of target epochs that directly follow the
+    tombstone of the group epoch. Only Kafka 4.4 writes such a target epoch, when the last member is
+    removed."""
     kept: list[Any] = []
     for each in records:
         names = [name for name, _, _, _ in kept[-2:]] + [each[0]]

@@ -27,14 +27,15 @@ from tests.wire import Wire
 PROCESSES = {"m1": "p1", "m2": "p1", "m3": "p2"}
 """The process id of each member."""
 IS_NEWER = RELEASES[0] != RELEASE
-"""True for Kafka 4.4. It has static members, other endpoint epochs, and an assignor with another
-order of tasks. With one member, the order does not matter."""
+"""True if the compared Kafka is 4.4. Unlike Kafka 4.3, it has static members, different endpoint
+epochs, and an assignor that assigns tasks in a different order. With one member, the order does not
+matter."""
 PAIRS = (("m1",),) if IS_NEWER else (("m1", "m3"), ("m1", "m3"), ("m1", "m2"))
 MISSING_INTERNAL_TOPICS = 3
 
 
 class StreamsWalk:
-    """A group and the epochs of its members. They are the same on both brokers while their
+    """A group, and the epoch of each member. Both brokers have the same epochs while their
     responses are equal."""
 
     def __init__(self, seed: int) -> None:

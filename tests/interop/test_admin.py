@@ -19,8 +19,8 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def consumed(broker: Broker, name: str) -> str:
-    """Creates a topic, and a group without members that has committed offset 5 in both partitions.
-    Returns the group id."""
+    """Creates a topic with two partitions, and a group without members that has committed offset 5
+    in both partitions. Returns the group id."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 2)
     feed = Feed(broker.bootstrap, name, 2)

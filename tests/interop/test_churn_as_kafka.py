@@ -28,12 +28,13 @@ LASTS_S = 90.0
 PARTITIONS = 12
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
-"""The heartbeat interval in ms. It is a smaller part of the session timeout than usual, so that
-LUCK can be small."""
+"""The heartbeat interval in ms. It is a smaller part of the session timeout than usual, so that two
+runs on the same broker differ less (see `LUCK`)."""
 CUT_EVERY_S = 6.0
 LUCK = 0.05
-"""The tolerated difference between the two shares of time. Two runs on the same broker differ too,
-because the last heartbeat before a crash comes at a random time."""
+"""The tolerated difference between the share of time that is measured on Muster and the share that
+is measured on Kafka. Two runs on the same broker differ too, because the last heartbeat before a
+crash comes at a random time."""
 
 Plan = list[tuple[float, str, str]]
 

@@ -98,11 +98,11 @@ def left(broker: Broker) -> list[Left]:
 
 
 def without_empty_last(first: list[Left], second: list[Left]) -> list[list[Left]]:
-    """Converts the segments that 4.3.1 and Muster leave after two cleanings into those that Kafka
-    4.4.0 leaves.
+    """Converts the segments after two cleanings by Kafka 4.3.1 or Muster into the segments that
+    Kafka 4.4.0 would have.
 
-    If all records of the last batch are removed, 4.4.0 removes the batch, but 4.3.1 keeps it
-    without records. The next cleaning of 4.4.0 then merges the empty segment.
+    If all records of the last batch are removed, 4.4.0 removes the batch, but 4.3.1 keeps the batch
+    without records. The next cleaning by 4.4.0 then merges the empty segment.
     """
     offset = len(FIRST)  # one batch of FIRST has two records
     without = [*first[:-1], first[-1]._replace(batches=[])]

@@ -30,7 +30,7 @@ def go_command(tests: str) -> list[str]:
     return ["./suite.test", "-test.v", "-test.timeout=300s", f"-test.run={tests}"]
 
 
-def test_kafka_go_suite_reads_a_compacted_topic(tmp_path: Path) -> None:
+def test_kafka_go_test_of_reading_a_compacted_topic_passes(tmp_path: Path) -> None:
     suite = go_suite("kafka-go")
     tests = "^TestReaderReadCompactedMessage$"
     printed = run(1, 9092, tmp_path, go_command(tests), suite, {"KAFKA_VERSION": "3.7.0"})
@@ -55,7 +55,7 @@ def test_sarama_admin_suite_passes_on_a_cluster(tmp_path: Path) -> None:
     assert set(results.values()) == {"PASS"}, printed[-9000:]
 
 
-def test_kafkajs_group_suite_passes(tmp_path: Path) -> None:
+def test_group_tests_of_kafkajs_pass_with_muster(tmp_path: Path) -> None:
     suite = kafkajs()
     jest = ["node", "node_modules/jest/bin/jest.js", "--ci", "--forceExit", "--runInBand"]
     tests = rf"src/(broker|admin|consumer)/__tests__/{GROUPS}\.spec\.js"

@@ -170,7 +170,8 @@ def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bo
 
 
 def checked(cluster: ZooKeeperCluster, verdicts: set[str]) -> bool:
-    """Returns True if `muster cluster check` finds exactly the faults ``verdicts``."""
+    """Returns True if the faults that `muster cluster check` finds have exactly these ``verdicts``.
+    Otherwise fails."""
     ran = run("cluster", "check", "--json", "-b", cluster.bootstrap)
     found: list[dict[str, Any]] = ran.json["faults"] if ran.out else []
     assert {each["verdict"] for each in found} == verdicts, (ran.out, ran.err)

@@ -275,8 +275,8 @@ def test_topic_changes_that_old_tools_write_to_zookeeper_take_effect(
 def test_quotas_and_credentials_that_old_tools_write_take_effect(
     cluster: ZooKeeperCluster,
 ) -> None:
-    """The tools only write to ZooKeeper. Kafka 3.9.2 also applies credentials that it finds
-    there."""
+    """The tools only write to ZooKeeper. Kafka 3.9.2 also applies credentials that it finds in
+    ZooKeeper."""
     alter = "--alter --entity-type"
     rates = "producer_byte_rate=100000000,consumer_byte_rate=100000000"
     secret = "SCRAM-SHA-256=[iterations=4096,password=never-told]"

@@ -83,8 +83,8 @@ def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
 
 
 def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
-    """Returns each failure of a broker for the controller and for another broker, and each failure
-    of the whole cluster once."""
+    """Returns each failure of a single broker twice (for the controller and for another broker),
+    and each failure of the whole cluster once."""
     other = controller % len(kinds) + 1
     return [
         (failure, broker)
@@ -169,8 +169,8 @@ def _end(loads: Sequence[Load]) -> None:
 
 
 def _come_back(group: Group) -> None:
-    """Restarts a static member within its session. Checks that the member gets an assignment and
-    that the other member is not reassigned."""
+    """Restarts a static member within its session. Checks that the member gets an assignment, and
+    that the assignment of the other member does not change."""
     before = group.assigned[2]
     again = group.assigned[1] + 1
     group.come_back(1)

@@ -147,7 +147,7 @@ def first_seen(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-def test_connect_copies_each_line_once_when_its_worker_restarts(
+def test_kafka_connect_copies_each_line_once_when_its_worker_restarts(
     brokers: Callable[..., Broker], name: str, tmp_path: Path
 ) -> None:
     broker = brokers(SETTINGS)

@@ -268,8 +268,8 @@ def sync(
 
 
 def upgrade(client: Client, group: str) -> str:
-    """Lets a consumer member join a classic group, which upgrades it. Returns the id of the classic
-    member."""
+    """Makes a consumer member join the classic group, which upgrades the group. Returns the id of
+    the classic member."""
     member = str(classic_join(client.cluster, group, "")["member_id"])
     classic_member(client, group, member)
     client.join(group, "new", "apples")

@@ -187,8 +187,8 @@ def offsets_acknowledged(members: list[Member]) -> dict[int, int]:
 def test_group_version_1_and_a_kafka_3_9_broker_exclude_each_other(
     tmp_path: Path,
 ) -> None:
-    """Kafka 3.9 does not support the feature. While such a broker is registered, the level cannot
-    be raised to 1. While the level is 1, such a broker does not start."""
+    """Kafka 3.9 does not support the feature group.version. While a Kafka 3.9 broker is registered,
+    the level cannot be raised to 1. While the level is 1, a Kafka 3.9 broker does not start."""
     with running(tmp_path, {1: MUSTER, 2: KAFKA}, {"min.insync.replicas": "1"}) as cluster:
         refused = features(cluster, "upgrade", "--feature", LEVEL)
         assert "Broker 2 does not support this feature." in refused

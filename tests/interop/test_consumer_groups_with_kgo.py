@@ -20,8 +20,8 @@ classic."""
 
 
 def balanced(cluster: Cluster, group: Group, *sizes: int) -> Described:
-    """Waits until the group is Stable and the numbers of partitions of its members are ``sizes``,
-    in ascending order. ConsumerGroupDescribe and the reports of the members must agree."""
+    """Waits until the group is Stable, and until its members own ``sizes`` partitions, in ascending
+    order, according to both ConsumerGroupDescribe and the members."""
 
     def settled() -> Described | None:
         found = described(cluster, group.name)

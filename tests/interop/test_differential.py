@@ -53,7 +53,7 @@ def test_random_request_traces_get_the_same_responses_as_from_kafka(
 
 
 @pytest.mark.soak
-def test_traces_of_fresh_seeds_get_the_same_responses_as_from_kafka(
+def test_random_request_traces_with_new_seeds_get_the_same_responses_as_from_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))

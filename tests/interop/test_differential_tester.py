@@ -50,14 +50,14 @@ def test_run_without_steps_reports_all_coverage_as_missing() -> None:
     assert len(missing) == sum(len(versions(api)) for api in NOISE) + len(ROWS) * len(COLUMNS)
 
 
-def test_differences_page_lists_exactly_the_reasons_in_the_rules() -> None:
+def test_differences_page_lists_exactly_the_accepted_differences() -> None:
     page = (CHECKOUT / "docs" / "use" / "differences.md").read_text().split("## Transactions")[0]
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
     known = {reason.text for reason in REASONS}
     assert rows == known | {"what"}
 
 
-def test_top_protocols_returns_the_common_protocols_with_most_votes() -> None:
+def test_function_top_protocols_returns_the_common_protocols_with_most_votes() -> None:
     assert top_protocols([["range", "sticky"], ["sticky", "range"]]) == {"range", "sticky"}
     assert top_protocols([["range", "sticky"], ["sticky", "range"], ["range"]]) == {"range"}
     assert top_protocols([["odd", "sticky"], ["sticky", "range"]]) == {"sticky"}

@@ -45,11 +45,11 @@ def test_timed_scenarios_have_the_same_results_as_in_kafka(tmp_path: Path) -> No
 
 
 async def wrong_scenarios(asked: list[Target]) -> list[str]:
-    """Returns the facts of each broker for the scenarios in which the broker under test differs
-    from both Kafka brokers.
+    """Runs the scenarios, and then repeats one by one those in which the broker under test differs
+    from both Kafka brokers. Returns the facts of each broker for the scenarios that differ again.
 
-    Repeats these scenarios one by one, because a pause of the machine can cause a difference once,
-    but not again.
+    The repetition is necessary, because a pause of the machine can cause a difference once, but not
+    again.
     """
     for target in asked:
         await target.prepare(TOPICS)

@@ -208,5 +208,5 @@ def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: 
         agrees("the alerts", read)
 
 
-def test_every_group_of_the_fleet_with_an_expected_verdict_has_a_topic() -> None:
+def test_every_group_with_an_expected_verdict_has_a_topic() -> None:
     assert set(TOPIC_OF) == set(EXPECTED)

@@ -24,7 +24,7 @@ def test_java_consumer_continues_at_an_offset_imported_from_a_csv_file(
     broker: Broker, kafka: str, name: str, tmp_path: Path
 ) -> None:
     """The file has leader epoch 37 of another cluster. If the import kept this epoch, the consumer
-    would wait forever for metadata with the epoch."""
+    would wait forever for metadata with this epoch."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     feed = Feed(broker.bootstrap, name, 1)
     sent = feed.send(RECORDS)

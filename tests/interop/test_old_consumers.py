@@ -131,8 +131,8 @@ class Scene:
         ]
 
     def described(self) -> list[tuple[int, int, int, int, str]]:
-        """Returns offset, log end offset, lag and owner of each partition, from the output of the
-        tool."""
+        """Returns offset, log end offset, lag and owner of each partition, from the output of
+        Kafka's old ConsumerGroupCommand."""
         words = ["--zookeeper", self.cluster.zookeeper, "--describe", "--group", self.group]
         done = java.run(java.KAFKA_OLD, "kafka.admin.ConsumerGroupCommand", *words)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -193,7 +193,8 @@ def scene(cluster: ZooKeeperCluster, name: str) -> Iterator[Scene]:
 
 
 def until_read(read: dict[OldConsumer, list[str]]) -> None:
-    """Waits until each consumer has read exactly these values, in order within each partition."""
+    """Waits until each consumer has read exactly its values in ``read``, in order within each
+    partition."""
     for consumer, values in read.items():
         consumer.until(
             f"{consumer.name} has read all",
@@ -209,8 +210,8 @@ def until_read(read: dict[OldConsumer, list[str]]) -> None:
 
 @pytest.mark.proves("clusters 28")
 def test_old_consumers_share_partitions_and_replace_a_stopped_consumer(scene: Scene) -> None:
-    """Trap 28: consumers are sorted as strings, and the offset nodes contain the next offset as
-    text."""
+    """The old consumers sort consumer ids as strings. The offset nodes in ZooKeeper contain the
+    next offset as text."""
     scene.write()
     first = scene.start(FIRST, "--from-beginning")
     scene.until_owned(**{FIRST: [0, 1, 2]})
@@ -243,10 +244,7 @@ def test_old_consumers_share_partitions_and_replace_a_stopped_consumer(scene: Sc
 
 def test_old_consumer_continues_when_a_leader_is_killed(scene: Scene) -> None:
     """The consumer cannot parse a Metadata version 0 response that names a broker missing from its
-    broker list.
-
-    The test kills broker 2, so that Muster brokers must answer.
-    """
+    broker list. The test kills broker 2, so that only Muster brokers can answer."""
     scene.write()
     consumer = scene.start(FIRST, "--from-beginning")
     until_read({consumer: scene.all_written})
@@ -290,7 +288,7 @@ def test_group_with_dual_commits_continues_at_the_higher_offset(scene: Scene) ->
     again.stop()
 
 
-def test_group_migrates_from_zookeeper_to_kafka_while_it_reads(
+def test_group_migrates_from_zookeeper_to_kafka_while_its_consumers_read(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the command writes its plan into the working directory

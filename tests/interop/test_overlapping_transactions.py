@@ -11,8 +11,8 @@ from tests.brokers import Broker, KafkaBroker, make_broker, running
 from tests.interop.overlapping import LATE, STREAMS, Overlapped, overlap
 
 ROUNDS = 40
-"""The number of rounds. Six rounds detect a coordinator that stores a commit after the marker of
-its transaction."""
+"""The number of rounds. Six rounds are enough to detect a coordinator that stores a commit after
+the marker of its transaction."""
 
 
 @pytest.fixture(scope="module")

@@ -91,8 +91,8 @@ def stop(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
 
 
 def kill(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Kills a broker. If ``then`` is Kafka, waits until the ZooKeeper session has expired, because
-    Kafka would exit with NodeExistsException."""
+    """Kills a broker. If the broker will be restarted as Kafka (``then``), waits until its
+    ZooKeeper session has expired, because Kafka would exit with NodeExistsException."""
     cluster.kill(broker)
     if then == KAFKA:
         cluster.until_brokers(set(BROKERS) - {broker})

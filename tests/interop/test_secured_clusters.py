@@ -176,7 +176,7 @@ def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
 
 
 def consumed(cluster: SecuredCluster, user: str, group: str, count: int) -> list[bytes]:
-    """Joins a group and reads ``count`` records. Returns their values."""
+    """Joins a group and reads ``count`` records. Returns the values of the records."""
     consumer = Consumer(
         cluster.client(user, user, **{"group.id": group, "auto.offset.reset": "earliest"})
     )

@@ -128,7 +128,8 @@ def share_coordinator(cluster: ZooKeeperCluster) -> int:
 
 
 def accepted(members: list[Member]) -> dict[Place, float]:
-    """Returns for each record the first time at which the broker confirmed its acknowledgement."""
+    """Returns for each record the first time at which the broker confirmed that a member has
+    accepted the record."""
     found: dict[Place, float] = {}
     for member in members:
         for place, at_s in list(member.accepted.items()):

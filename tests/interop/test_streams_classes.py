@@ -61,7 +61,7 @@ def test_model_of_the_task_assignor_returns_the_targets_of_kafkas_classes() -> N
         assert kafka_results.targets_of(kafka) == expected, number
 
 
-def test_stored_results_equal_the_current_results_of_kafkas_classes() -> None:
+def test_stored_results_of_kafkas_streams_classes_equal_their_current_results() -> None:
     results = apache(kafka_results.given_stored())
     if os.environ.get("MUSTER_GOLDEN") == "write":
         kafka_results.write(results)

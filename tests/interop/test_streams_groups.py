@@ -55,7 +55,7 @@ def test_streams_application_counts_words_and_leaves(word_count: WordCountOnBrok
 
 @pytest.mark.timeout(600)
 @pytest.mark.proves("streams 5")
-def test_counts_are_exact_when_instances_and_the_broker_are_killed(
+def test_word_counts_are_exact_when_streams_instances_and_the_broker_are_killed(
     word_count: WordCountOnBroker,
 ) -> None:
     word_count.running("first", "second", "third")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interop
 LEVEL = "streams.version=1"
 REPLICAS = 3
 STREAMS = {each: value for each, value in GROUPS.items() if each not in SETTINGS}
-"""The settings of the group, with the cluster's own settings of internal topics."""
+"""The settings of `GROUPS` that the cluster does not set itself."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def coordinator(cluster: ZooKeeperCluster, group_id: str) -> int:
 
 @pytest.mark.timeout(600)
 @pytest.mark.proves("streams 10")
-def test_counts_are_exact_when_brokers_of_a_cluster_are_killed(
+def test_streams_word_counts_are_exact_when_brokers_of_a_cluster_are_killed(
     cluster: ZooKeeperCluster, word_count: WordCount
 ) -> None:
     refused = word_count.start("refused")

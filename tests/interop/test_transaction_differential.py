@@ -90,7 +90,7 @@ def test_random_transactions_get_the_same_responses_as_from_kafka(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rules", [TV2, TV1])
-def test_transactions_of_fresh_seeds_get_the_same_responses_as_kafkas(
+def test_random_transactions_with_new_seeds_get_the_same_responses_as_from_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: str
 ) -> None:
     first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))
@@ -168,7 +168,7 @@ def test_later_producer_epoch_is_rejected_before_the_sequence_is_checked(theirs:
     assert reasons == [NEXT_EPOCH, None]
 
 
-def test_differences_page_lists_exactly_the_transaction_reasons() -> None:
+def test_differences_page_lists_exactly_the_accepted_transaction_differences() -> None:
     page = (CHECKOUT / "docs" / "use" / "differences.md").read_text().split("## Transactions")[1]
     page = page.split("\n## ")[0]
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}

@@ -109,8 +109,7 @@ def stored(folder: Path) -> list[StoredRecord]:
 def complete(records: list[StoredRecord]) -> list[StoredRecord] | None:
     """Returns the records if all transactions in them are complete, else None.
 
-    Kafka may complete transactions of different ids in another order than that in which they
-    started.
+    Kafka may complete the transactions of different ids in another order than it started them.
     """
     last = {key: decode_value(value)[0].state for key, value in records if value is not None}
     return records if DONE.issuperset(last.values()) else None

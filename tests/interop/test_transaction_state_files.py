@@ -1,5 +1,5 @@
-"""Data directories with unfinished transactions. Kafka's tools read them. Kafka opens the
-directories of Muster, and Muster opens those of Kafka.
+"""Data directories with unfinished transactions. Kafka's tools read the directories. Kafka opens
+the directories of Muster, and Muster opens those of Kafka.
 
 A directory has complete, open and prepared transactions. Prepared means that EndTxn is answered but
 no marker is written. A broker that opens the directory completes the prepared transactions, lets
@@ -90,8 +90,8 @@ def fill(wire: Wire) -> dict[str, Pair]:
 
 
 def prepare(wire: Wire, producers: dict[str, Pair]) -> None:
-    """Ends the transactions that must be prepared, half of them with COMMIT and half with ABORT.
-    Does not wait for the markers."""
+    """Sends EndTxn for each transaction in `PREPARED`, alternately with COMMIT and ABORT. Does not
+    wait for the markers."""
     for number, name in enumerate(PREPARED):
         assert calls.end(wire, name, producers[name], number % 2 == 0, TV2)[0] == 0
 

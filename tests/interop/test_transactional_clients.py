@@ -28,8 +28,8 @@ CLIENTS = (*JAVA, *PYTHON)
 
 
 def committed_offset(broker: Broker, group: str, topic: str) -> int:
-    """Returns the committed offset of the group in partition 0. The request has require_stable, as
-    those of read_committed consumers."""
+    """Returns the committed offset of the group in partition 0. The request sets require_stable, as
+    read_committed consumers do."""
     wanted = [{"name": topic, "partition_indexes": [0]}]
     answer = Cluster(broker.bootstrap).call(
         "OffsetFetch", 7, group_id=group, topics=wanted, require_stable=True
@@ -107,11 +107,9 @@ def test_zombie_producer_is_fenced_and_its_transaction_aborted(
 def test_overlapping_transactions_are_filtered_by_read_committed_consumers(
     broker: Broker, name: str, reader: str
 ) -> None:
-    """Two transactions overlap, one of them is aborted, and an open transaction follows.
-
-    Before them, there is the ABORT marker of a transaction without records. No list of aborted
-    transactions contains this transaction (sentence 21).
-    """
+    """Two transactions overlap, one of them is aborted, and an open transaction follows. Before the
+    two transactions, the log has the ABORT marker of a transaction without records. No list of
+    aborted transactions contains the transaction without records."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
         nothing = begin(wire, f"{name}-0")

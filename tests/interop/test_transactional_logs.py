@@ -39,7 +39,7 @@ pytestmark = [
 ]
 FS = OsFileSystem()
 NOW_MS = int(time.time() * 1000)
-"""The current time in ms. Kafka drops producers with old timestamps when it loads them."""
+"""The current time in ms. When Kafka loads a log, it drops producers with old timestamps."""
 READ_COMMITTED = 1
 
 
@@ -74,8 +74,8 @@ def write_marker(wire: Wire, topic: str, marker: Marker) -> int:
 
 
 def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) -> int | str:
-    """Sends one step of a row. The log of the row starts at offset ``begin``. Returns the response
-    in the form that the rows contain."""
+    """Sends one step of a table row. The log for the row starts at offset ``begin``. Returns the
+    response in the notation of the table."""
     end_offset: int = list_offset(wire, topic, -1)["offset"]
     if isinstance(what, End):
         marker = Marker(producer_id, what.epoch, what.coordinator_epoch, what.committed, what.rules)
@@ -94,8 +94,8 @@ def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) 
 
 
 def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
-    """Returns True if Kafka can run the row. Kafka accepts only one batch per request, and does not
-    accept new epochs that no coordinator has assigned."""
+    """Returns True if Kafka can run the history in ``row``. Kafka accepts only one batch per
+    request, and does not accept new epochs that no coordinator has assigned."""
     history, last, _ = row
     sends = [step for step in [*history, last] if isinstance(step, Send)]
     return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
@@ -152,8 +152,8 @@ def test_transaction_markers_have_the_timestamp_type_of_their_topic(
 
 
 def told_by(wire: Wire, topic: str) -> Told:
-    """Returns the compared values from Kafka: the aborted transactions of many reads, the
-    producers, and offsets by timestamp."""
+    """Returns the values that Muster and Kafka must agree on, as the broker at ``wire`` returns
+    them: the aborted transactions of many reads, the producers, and offsets by timestamp."""
     end: int = list_offset(wire, topic, -1)["offset"]
     reads: list[Any] = []
     for offset in range(0, end, 3):
@@ -177,7 +177,7 @@ def told_by(wire: Wire, topic: str) -> Told:
 
 
 def known_to(log: PartitionLog) -> Told:
-    """Returns the same values as `told_by` from a log of Muster."""
+    """Returns from a log that Muster has opened the values that `told_by` returns from Kafka."""
     reads: list[Any] = []
     stable = log.first_unstable_offset
     for offset in range(0, log.log_end_offset, 3):

@@ -45,8 +45,8 @@ def test_zookeeper_nodes_equal_those_of_kafka_3_9_2(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> None:
-    """The nodes have the format versions of Kafka 3.9, and contain all fields of those of
-    0.10.2.2."""
+    """The nodes have the format versions of Kafka 3.9, and contain all fields that the nodes of
+    Kafka 0.10.2.2 contain."""
     with running(tmp_path, dict.fromkeys(BROKERS, MUSTER), BESIDE_OLD_KAFKA) as cluster:
         found = play(cluster)
     for path, said in recorded("0.10.2.2").items():
@@ -74,7 +74,7 @@ def _without_more(found: Any, said: Any) -> Any:
 def test_recorded_zookeeper_nodes_equal_those_of_kafka(
     kind: str, version: str, tmp_path: Path
 ) -> None:
-    """Repeats the changes on Kafka and compares the nodes with the recorded nodes."""
+    """The test repeats the changes on Kafka and compares the nodes with the recorded nodes."""
     with running(tmp_path, dict.fromkeys(BROKERS, kind)) as cluster:
         found = play(cluster)
     if os.environ.get("MUSTER_GOLDEN") == "write":

@@ -92,8 +92,8 @@ def _refused(cluster: ZooKeeperCluster) -> str:
 
 
 def _ends_at_its_start(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Checks that a broker that starts reports the reason after zookeeper.connection.timeout.ms,
-    and exits."""
+    """Checks that a starting broker reports the reason after zookeeper.connection.timeout.ms, and
+    exits."""
     cluster.add(broker, MUSTER)
     process = cluster.processes.pop(broker)
     code = process.wait(60)

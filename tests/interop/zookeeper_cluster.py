@@ -142,7 +142,8 @@ class ZooKeeperCluster:
 
     @contextmanager
     def without_zookeeper(self) -> Iterator[None]:
-        """Suspends ZooKeeper during the block. It then accepts connections but does not respond."""
+        """Suspends ZooKeeper during the block, so that ZooKeeper accepts connections but does not
+        respond."""
         assert self._zookeeper_process is not None
         self.stale |= set(self.kinds)
         self._zookeeper_process.send_signal(signal.SIGSTOP)

@@ -41,7 +41,7 @@ class Since:
 
 
 class Client:
-    """A client on one broker, which is a member of a group."""
+    """A client on one broker. The client is a member of a group."""
 
     def __init__(self, group: ScenarioGroup, name: str, instance_id: str | None) -> None:
         self.group = group
@@ -143,8 +143,8 @@ class Client:
         return code
 
     async def beats_until(self, code: int, within_s: float = ANSWERED_WITHIN_S) -> str:
-        """Sends Heartbeats until the error code is ``code``. All earlier Heartbeats must have
-        succeeded."""
+        """Sends Heartbeats until one fails. Returns a fact with ``code`` if this is the error code,
+        otherwise with the unexpected error code."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
 
     def close(self) -> None:

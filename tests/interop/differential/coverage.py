@@ -46,7 +46,7 @@ def row_of(step: Step, sent: dict[str, Any]) -> str:
 
 
 class Coverage:
-    """Numbers of compared responses."""
+    """Counts the compared responses."""
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, int, str, int]] = Counter()

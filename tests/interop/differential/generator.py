@@ -1,8 +1,9 @@
 """Creates traces from seeds. A trace leads a group through its states, with random requests in
 between.
 
-`trace_of(seed)` depends only on the seed. The generator guesses who is a member of the group. A
-step is skipped when it runs if its condition (`Step.when`) shows that the guess is wrong.
+`trace_of(seed)` depends only on the seed. Therefore the generator can only guess who is a member of
+the group. If the condition of a step (`Step.when`) shows that the guess is wrong, the step is
+skipped when the trace runs.
 """
 
 from __future__ import annotations

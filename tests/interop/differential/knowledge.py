@@ -23,7 +23,7 @@ _MADE_UP = re.compile(r"^(.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 
 @dataclass
 class Known:
-    """The knowledge of one client."""
+    """The values that one client has learned from its responses."""
 
     member_id: str = ""
     generation: int = -1
@@ -38,8 +38,8 @@ class Known:
 
 
 class Knowledge:
-    """The knowledge of all clients of one trace on one broker. ``group`` is the id of the main
-    group."""
+    """The facts that the clients of one trace have learned from one broker. ``group`` is the id of
+    the main group."""
 
     def __init__(self, trace: Trace, group: str, topic_ids: dict[str, bytes]) -> None:
         self.actors = trace.actors

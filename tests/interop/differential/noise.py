@@ -79,8 +79,8 @@ class Noise:
         return self.rng.random() < probability
 
     def version(self, api: str, least: int = 0, most: int = 99) -> int:
-        """Returns the version of an API that this trace has used least. If several versions were
-        used equally often, the seed decides."""
+        """Returns a version of an API: the version that this trace has used least often. If several
+        versions were used equally often, the seed decides."""
         known = [v for v in versions(api) if least <= v <= most]
         turned = self.seed % len(known)
         chosen = min(known[turned:] + known[:turned], key=lambda v: self.used[api, v])
@@ -182,7 +182,8 @@ class Noise:
         )
 
     def noise_LeaveGroup(self, actor: int | None = None, member: str | None = None) -> None:
-        """Adds a LeaveGroup that mostly fails. The generator adds the successful ones."""
+        """Adds a LeaveGroup request that mostly fails. The generator adds the LeaveGroup requests
+        that succeed."""
         actor = self.anyone() if actor is None else actor
         member = member or self.rng.choice(("stranger", "stale", "none", "self"))
         instance = self.rng.choice(("stranger", "none")) if member == "self" else self._instance()

@@ -59,8 +59,8 @@ async def _until_gone(client: Client, topic: str, partition: int) -> str:
 
 
 async def _two_looks(group: ScenarioGroup) -> None:
-    """Waits until the broker has checked for expired offsets twice. The expiry of another group's
-    offsets shows each check."""
+    """Waits until the broker has checked twice for expired offsets. To detect each check, commits
+    an offset of another group that has already expired, and waits until this offset is removed."""
     witness = ScenarioGroup(group.target, f"witness-{uuid.uuid4().hex[:6]}")
     for _ in range(2):
         client = witness.client("witness")

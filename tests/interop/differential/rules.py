@@ -15,7 +15,7 @@ UNKNOWN_SERVER_ERROR, NONE, UNKNOWN_MEMBER_ID = -1, 0, 25
 GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 81, 82
 _OPERATIONS_OF_3_9 = 328
 _OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
-"""The fields of a JoinGroup response that depend on the choice of the leader or of the protocol."""
+"""The fields of a JoinGroup response that depend on which leader or protocol the broker chooses."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Reason:
     """A reason why Kafka's response may differ from Muster's, and how the trace continues on this
     Kafka broker.
 
-    After "go on", the groups are in the same state. After "delete", the groups are in the same
-    state once the group is deleted on the Kafka broker. After "part", the Kafka broker is not used
-    in the rest of the trace.
+    "go on": the group has the same state on Muster and on the Kafka broker. "delete": the group has
+    the same state on both after it is deleted on the Kafka broker. "part": the trace continues
+    without the Kafka broker.
     """
 
     text: str
@@ -66,8 +66,8 @@ REASONS = (
 def of_answer(
     step: Step, mine: Answer, other: Answer, knowledge: Knowledge, during: Step
 ) -> Reason | None:
-    """Returns the reason why a reference's response ``other`` may differ from the subject's
-    response ``mine``, or None if the difference is not allowed.
+    """Returns the reason why Kafka's response ``other`` may differ from the response ``mine`` of
+    the broker under test, or None if the difference is not allowed.
 
     ``step`` is the request of the response. ``during`` is the step after which the response
     arrived.
@@ -107,8 +107,8 @@ def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
     versions differ.
 
     Only 4.3.1 returns the last assignments of a rebalancing group, and the operations on a group's
-    configuration. With ``owners``, the client id of a member is that of the client that received
-    the member id.
+    configuration. With ``owners``, each member is returned with the client id of the client that
+    received its member id.
     """
     shown = []
     for group in answer["groups"]:
@@ -145,10 +145,11 @@ View = tuple[Any, ...]
 def of_group(
     step: Step, sent: Answer, before: str, mine: View, other: View, knowledge: Knowledge
 ) -> Reason | None:
-    """Returns the reason why a reference may have another group state or other parked requests
-    after a step, or None.
+    """Returns the reason why a reference broker may have another group state or other parked
+    requests after a step, or None.
 
-    ``before`` is the state of the group before the step. ``sent`` is the request to the subject.
+    ``before`` is the state of the group before the step. ``sent`` is the request to the broker
+    under test.
     """
     kept_nothing = step.api in ("JoinGroup", "LeaveGroup") or _keeps_nothing(step)
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):

@@ -30,14 +30,14 @@ AGREE_WITHIN_S = 5.0
 """The time in seconds within which all brokers must have answered a request or have parked it.
 After this time the difference counts."""
 JUDGED_AFTER_S = 0.4
-"""The time in seconds within which all brokers must have answered a request or have parked it, if
-one reference agrees with the subject or if the difference is allowed. It is shorter than
-AGREE_WITHIN_S."""
+"""A shorter limit than AGREE_WITHIN_S, in seconds, within which all brokers must have answered a
+request or have parked it. It applies if a Kafka broker agrees with the broker under test, or if the
+difference is allowed."""
 
 
 VIEWS = frozenset({"DescribeGroups"})
-"""The APIs whose responses are also compared with a reference that serves only another version of
-the request."""
+"""The APIs whose responses are also compared if the reference broker serves the request only in
+another version."""
 
 
 @dataclass
@@ -71,7 +71,8 @@ class Run:
         self.outcome = Outcome(trace)
         self.parked: set[int] = set()
         self.current: Ticket | None = None
-        """The ticket of the request to the subject whose response is being compared."""
+        """The broker under test gets each request first. This is the ticket of the request whose
+        response is compared at present."""
 
     @property
     def subject(self) -> Side:
@@ -153,7 +154,8 @@ class Run:
         )
 
     def _forget_displaced(self, displaced: frozenset[int]) -> None:
-        """Drops the displaced requests that the subject has answered but a reference has not."""
+        """Drops the ``displaced`` requests (parked requests that Kafka may never answer) that
+        Muster has answered but a reference broker has not."""
         for number in displaced:
             mine = self.subject.open[number].future.done()
             if mine and not all(side.open[number].future.done() for side in self.sides):
@@ -284,13 +286,14 @@ class Run:
             [side.glimpse] = (await side.control.send("DescribeGroups", 4, asked))["groups"]
 
     async def _has_offsets(self, side: Side) -> bool:
-        """Returns True if a reference has committed offsets of the group."""
+        """Returns True if the reference broker ``side`` has committed offsets of the group."""
         asked = {"group_id": self.group, "topics": None}
         return bool((await side.control.send("OffsetFetch", 5, asked))["topics"])
 
     async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
-        """Removes the references that differ from the subject without an allowed reason. If no
-        reference is left, records a difference."""
+        """Handles the reference brokers ``others``, whose result differs from that of the broker
+        under test. A difference is accepted if it has an allowed reason, or if another reference
+        broker agrees with the broker under test. Otherwise it is recorded."""
         excused = len(others) < len(self.sides) - 1
         step = self.trace.steps[number]
         for side in others:

@@ -1,7 +1,8 @@
 """Timed scenarios of a group, with the same steps on each broker.
 
-A scenario records facts. The facts of the broker under test must equal those of one Kafka. Timeouts
-are short, and the initial rebalance delay of the brokers is INITIAL_DELAY_S.
+A scenario records facts. The facts of the broker under test must equal the facts of at least one of
+the Kafka brokers. Timeouts are short, and the initial rebalance delay of the brokers is
+INITIAL_DELAY_S.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
-    """A client that received a member id with MEMBER_ID_REQUIRED does not use it. The id keeps the
-    join phase open for one session timeout."""
+    """A client that received a member id with MEMBER_ID_REQUIRED does not join with this member id.
+    The member id keeps the join phase open for one session timeout."""
     a, p = group.client("a"), group.client("p")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     began = Since()
@@ -122,8 +123,8 @@ async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
 
 
 async def a_lone_first_member_waits(group: ScenarioGroup) -> None:
-    """The initial rebalance delay also applies if no second member joins. It is then not
-    extended."""
+    """The initial rebalance delay also applies if no second member joins. The delay is not extended
+    in this case."""
     a = group.client("a")
     began = Since()
     group.saw("a joins:", await a.joined(await a.join(LONG_MS, LONG_MS)))

@@ -38,7 +38,7 @@ class Side:
     wires: dict[int, list[Wire]] = field(default_factory=dict)
     open: dict[int, Ticket] = field(default_factory=dict)
     glimpse: Answer = field(default_factory=dict)
-    """The group in the last DescribeGroups response."""
+    """The description of the group in the last DescribeGroups response."""
 
     async def ask(self, number: int, step: Step, state: str) -> None:
         """Sends the request of a step on a free connection of its actor."""
@@ -101,8 +101,8 @@ class Side:
 
 
 def known_view(side: Side) -> tuple[Any, ...]:
-    """Returns the view without the numbers of member ids, because the responses that name new ids
-    are not read yet."""
+    """Returns the result of `Side.view` without the numbers in the names of member ids ("c0" in
+    place of "c0#1"), because the responses that name new ids are not read yet."""
     view = side.view()
     members = sorted((name.split("#")[0], instance) for name, instance in view[2])
     if view[0] != "Stable":

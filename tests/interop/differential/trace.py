@@ -17,12 +17,13 @@ PARKABLE = frozenset({"JoinGroup", "SyncGroup"})
 CHANGING = frozenset(
     {"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", "DeleteGroups", "OffsetDelete"}
 )
-"""The APIs after which the groups of two brokers may be in different states if the responses
-differ."""
+"""The APIs that can change the state of a group. If two brokers respond differently to a request of
+such an API, the states of the group on these brokers may differ."""
 
 APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
-"""Versions that store offsets in ZooKeeper's consumer paths. A broker that does not serve such a
-version is removed from the trace, because no other version is equivalent."""
+"""OffsetCommit and OffsetFetch v0, which store offsets in ZooKeeper's consumer paths. If a trace
+has one of these requests, a broker that does not serve v0 drops out of the comparison, because no
+other version is equivalent."""
 
 MAX_SIZE = 4
 """The value of group.max.size on all brokers."""

@@ -102,8 +102,8 @@ class Target:
         return self.clamp(api, version) == version
 
     async def prepare(self, topics: dict[str, int]) -> Target:
-        """Reads the served versions and creates the topics. Waits until the topics and several
-        coordinators can serve requests."""
+        """Reads the API versions that the broker serves, and creates the topics. Waits until the
+        topics and several coordinators can serve requests."""
         wire = await self.open("differential")
         answer = await wire.send("ApiVersions", 0, {})
         self.ranges = {

@@ -38,7 +38,8 @@ def commit(offsets):
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """A rebalance listener that runs in the event loop of the client, which it must not block."""
+    """A rebalance listener that runs in the event loop of the client. The listener must not block
+    this loop."""
 
     async def on_partitions_revoked(self, revoked):
         keys = [(p.topic, p.partition) for p in revoked]

@@ -165,8 +165,8 @@ CONTROLLER = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
 }
-"""Settings of Kafka only. Its controller listener uses SASL too, so that ANONYMOUS has no rights.
-"""
+"""Settings that only Kafka gets, because only Kafka has a controller listener. The listener uses
+SASL, so that ANONYMOUS needs no rights."""
 UNVERIFIED = {
     "kafka-4.4.0": {
         f"sasl.oauthbearer.allow.unverified.{claim}": "true" for claim in ("audience", "issuer")

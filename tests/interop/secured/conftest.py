@@ -17,7 +17,7 @@ USERS = [WRITER, READER, *(cell.user for cell in CELLS)]
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """Yields Apache Kafka 4.3.1. It also runs if the broker under test is Kafka."""
+    """Yields Apache Kafka 4.3.1, even if the broker under test is Kafka too."""
     with secured_kafka(tmp_path_factory.mktemp("kafka"), USERS) as shared:
         prepare(shared)
         yield shared

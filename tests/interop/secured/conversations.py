@@ -41,7 +41,7 @@ class Said(NamedTuple):
         return struct.pack(">i", len(data)) + data
 
     def heard(self, frame: bytes) -> Any:
-        """Returns the decoded response in a form in which responses can be compared."""
+        """Returns the decoded response, without values that differ between brokers."""
         if not self.name:
             return frame
         api = BY_NAME[self.name]

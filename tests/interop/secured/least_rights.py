@@ -9,7 +9,7 @@ from tests.waiting import until
 
 WRITER, READER = "writer", "reader"
 TOPICS, GROUPS = "orders-", "billing-"
-"""The prefixes of topics and groups that the two users may use."""
+"""The prefixes of the topics and groups that the users WRITER and READER may use."""
 GRANTED = [
     *((WRITER, operation, "TOPIC", TOPICS) for operation in ("WRITE", "DESCRIBE", "CREATE")),
     *((READER, operation, "TOPIC", TOPICS) for operation in ("READ", "DESCRIBE")),
@@ -47,8 +47,8 @@ def prepare(secured: Secured) -> None:
 
 
 def make_topic(secured: Secured, name: str) -> str:
-    """Creates a topic with one partition and with the prefix that the two users may use. Returns
-    its name."""
+    """Creates a topic with one partition, and waits until the partition has a leader. Returns the
+    name of the topic, which begins with `TOPICS`."""
     topic = f"{TOPICS}{name}"
     asked = {"name": topic, "num_partitions": 1, "replication_factor": 1}
     answer = called(secured, "CreateTopics", {"topics": [asked], "timeout_ms": 20_000}, 5)

@@ -64,9 +64,10 @@ class Request:
     topic: str = ""
     """The name of a topic that is created for each cell, or ""."""
     group: str = ""
-    """The name of a group with committed offsets that is created for each cell, or ""."""
+    """The name of a group that is created with committed offsets for each cell of the matrix, or
+    ""."""
     transaction: str = ""
-    """A transactional id that is created for each cell, or ""."""
+    """A transactional id that is created for each cell of the matrix, or ""."""
     again_after: int | None = None
     """The error code after which the request is repeated, as clients do."""
 

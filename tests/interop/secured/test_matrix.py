@@ -36,7 +36,7 @@ def muster_side(secured: Secured) -> Side:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=[cell.id for cell in CELLS])
-def test_response_to_each_request_equals_that_of_the_table_and_kafka(
+def test_response_to_each_security_matrix_request_is_as_expected_and_the_same_in_kafka(
     kafka_side: Side, request: pytest.FixtureRequest, cell: Cell
 ) -> None:
     theirs = kafka_side.ask(cell)
@@ -47,7 +47,7 @@ def test_response_to_each_request_equals_that_of_the_table_and_kafka(
         assert muster.ask(cell) == theirs
 
 
-def test_at_least_60_cells_of_the_table_are_denied_and_60_are_allowed() -> None:
+def test_security_matrix_has_at_least_60_denied_and_60_allowed_cells() -> None:
     denied = [cell for cell in CELLS if re.search(r"[:,](29|30|31|53|64|65)\b", cell.expected)]
     assert len(CELLS) >= 120
     assert len(denied) >= 60

@@ -32,7 +32,7 @@ group."""
 PREPARED_AT_ONCE = 40
 """The number of traces whose topics are created at the same time."""
 ENOUGH = 20
-"""The number of comparisons that a run must reach for each version of each API."""
+"""The number of comparisons that a run of the campaign must make for each version of each API."""
 COLUMNS = ("Dead", "Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
 """The states that DescribeTransactions returns. "Dead" means that the id is unknown. PrepareCommit
 and PrepareAbort are omitted, because a step waits until the markers are written."""
@@ -85,7 +85,8 @@ class Campaign:
     steps: int
     seeds: int = 1 << 30
     whole: bool = False
-    """If true, an incomplete coverage lets the run continue for up to half as many steps."""
+    """If true, the campaign may run up to half as many additional steps while its coverage is
+    incomplete."""
     stop_after: int = 6
     compared: Counter[tuple[str, int]] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -94,8 +95,8 @@ class Campaign:
     failed: list[Failure] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """A lock for requests that Kafka's coordinator may answer for several clients together. For all
-    of them, the coordinator then uses the error codes of one client's version."""
+    """A lock for requests that Kafka's coordinator may answer for several clients together. The
+    coordinator then uses the error codes of one client's version for all these clients."""
 
     async def run(self) -> None:
         """Runs the traces. Stores those with differences in ``failed``."""

@@ -100,8 +100,8 @@ def _used(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _undated(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the descriptions of transactional ids. Removes the start time from an id that has no
-    transaction."""
+    """Returns the descriptions of transactional ids. Removes the start time from the description of
+    an id that has no transaction."""
     return [
         {**each, "transaction_start_time_ms": each["transaction_state"] == "Empty" or each}
         for each in answer["transaction_states"]

@@ -43,8 +43,8 @@ class Producer:
     sequences: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
     """The number of accepted records. The key is producer id, epoch, topic and partition."""
     fresh: set[tuple[int, int, str, int]] = field(default_factory=set)
-    """The keys of ``sequences`` for which records were accepted since the last InitProducerId or
-    EndTxn."""
+    """The keys (see ``sequences``) of the partitions that have accepted records of the producer
+    since its last InitProducerId or EndTxn."""
 
     def claims(self, who: str, others: tuple[int, int]) -> tuple[int, int]:
         """Returns the producer id and epoch that a request sends for the placeholder ``who``."""
@@ -116,8 +116,8 @@ class Side:
         return end
 
     async def settle(self, actor: int) -> str:
-        """Waits until all markers are written, which happens after the response. Returns the state
-        of the transactional id."""
+        """Waits until all markers are written: a broker writes them after the EndTxn response.
+        Returns the state of the transactional id."""
         return await self._until(lambda state: state not in UNSETTLED, actor)
 
     async def _until(self, holds: Callable[[str], bool], actor: int) -> str:
@@ -147,8 +147,8 @@ class Side:
                     producer.fresh.add(key)
 
     def _kind(self, step: Step) -> str:
-        """Returns the kind of a Produce step. Only records of the current transaction can be
-        repeated; otherwise the kind is "next"."""
+        """Returns the kind of a Produce step. Returns "next" instead of "repeat" if the current
+        transaction has no records that the step could repeat."""
         kind: str = step.says["kind"]
         if kind == "repeat" and self._key(step) not in self.producers[step.actor].fresh:
             return "next"

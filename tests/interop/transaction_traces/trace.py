@@ -245,8 +245,8 @@ class Script:
         self.produce(actor, self.partitions()[0])
 
     def noise_WriteTxnMarkers(self, actor: int) -> None:
-        """Adds a WriteTxnMarkers request with an old epoch or an unknown partition, which is
-        rejected."""
+        """Adds a WriteTxnMarkers request that is rejected, because it has an old epoch or an
+        unknown partition."""
         partition = self.rng.choice((("nope", 0), ("t", 17)))
         self.add(actor, "WriteTxnMarkers", partition=partition)
 
