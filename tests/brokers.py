@@ -75,8 +75,8 @@ class Broker:
     ) -> None:
         self.data = data
         self.http = http
-        """The address of Muster's HTTP listener, or "off". Commands find the address with
-        --bootstrap."""
+        """The address of Muster's HTTP listener, or "off". A command with --bootstrap gets this
+        address from the broker."""
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = 0
         self.command = COMMAND

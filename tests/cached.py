@@ -23,7 +23,8 @@ def cache_folder() -> Path:
 
 def cached(name: str, description: Path, bring: Callable[[Path], None]) -> Path:
     """Returns a folder of downloaded files. ``bring`` fills the folder if it does not exist.
-    ``description`` is a file, or a folder of files."""
+    ``description`` is a file, or a folder of files; the folder's name contains a hash of their
+    contents."""
     files = sorted(description.iterdir()) if description.is_dir() else [description]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
     folder = cache_folder() / f"{name}-{digest}"

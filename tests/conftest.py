@@ -38,8 +38,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def old_client_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """Yields a broker that supports the API versions of 2017. If the tests run on Muster, it is the
-    shared broker."""
+    """Yields a broker that supports the API versions of 2017. If the tests run on Muster, yields
+    the broker that all tests share."""
     if KIND == "muster":
         yield request.getfixturevalue("broker")
         return

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 @dataclass
 class Words:
-    """The words of a line: plain words, and options of the form ``key=value``."""
+    """The words of a line, and the options of the line in the form ``key=value``."""
 
     plain: list[str]
     options: dict[str, str] = field(default_factory=dict)

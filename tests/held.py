@@ -20,7 +20,8 @@ class Held:
         self.files = len(os.listdir(f"/proc/{pid}/fd"))
 
     def check_not_above(self, before: Held) -> None:
-        """Raises AssertionError if the process holds more than at an earlier time."""
+        """Raises AssertionError if the process holds more files, threads or memory than in
+        ``before``, apart from a tolerance."""
         assert self.files <= before.files + 1
         assert self.threads <= before.threads + EXECUTOR_THREADS
         assert self.rss_kb <= before.rss_kb + LEAK_KB

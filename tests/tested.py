@@ -75,7 +75,8 @@ class Tested:
             return Answered(response.status, json.loads(response.read()))
 
     def post(self, path: str, **arguments: object) -> Any:
-        """Sends a POST request, which must succeed. Returns the decoded JSON response."""
+        """Sends a POST request, and returns the decoded JSON response. Fails if the response is an
+        error."""
         return self._done(self.asked("POST", f"/test{path}", arguments))
 
     def get(self, path: str) -> Any:

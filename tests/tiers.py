@@ -31,10 +31,10 @@ from _pytest.mark import ParameterSet
 TIERS = ("test", "campaign", "soak")
 SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
-"""A file with the slice and the duration of each test in the tier `campaign`, by node id. The
-duration in seconds includes set-up and tear-down."""
+"""A file with the duration of each test in the tier `campaign`, and with the slice of the tier that
+runs it, by node id. The duration in seconds includes set-up and tear-down."""
 RECORDINGS = RECORDED.parent.parent / "build" / "durations"
-"""The folder with one file for each slice that was run with `--record-durations`."""
+"""The folder with one file for each slice of the campaign that ran with `--record-durations`."""
 LONG_S = 20.0
 """A duration in seconds. Tests that take longer start first, so that no worker runs alone at the
 end."""
@@ -42,8 +42,8 @@ SPLIT_S = 120.0
 """A duration in seconds. If the tests of a file take longer, they are assigned to several slices.
 The tests of other files stay together, because they share fixtures."""
 SPLIT = "tests/simulation/"
-"""A folder whose test files share no fixtures. Each slice runs a part of their seeds and planted
-faults."""
+"""A folder whose test files share no fixtures. The seeds and planted faults of a file are divided
+among the slices of `make campaign`."""
 OTHER_PROGRAMS = ("interop", "faults", "pipeline")
 T = TypeVar("T")
 INSTALL = re.compile(r"apt-get install -y ([a-z0-9 .+-]+)")
@@ -221,7 +221,8 @@ class Tiers:
         self._seconds[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Records the durations of a complete slice if `--record-durations` is set."""
+        """If `--record-durations` is set and all tests of a slice have run, writes the durations of
+        these tests."""
         has_run = self._seconds and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if self._records and not self._is_worker and self._slice is not None and has_run:
             record(self._slice, self._seconds)

@@ -22,8 +22,8 @@ _FRAME = struct.Struct(">ci")
 
 
 class ToolJvm:
-    """A JVM process. It ends together with this process, because its standard input is then
-    closed."""
+    """A JVM process that ends when the Python process ends, because the JVM's standard input is
+    then closed."""
 
     def __init__(self, command: list[str]) -> None:
         """Starts the JVM. ``command`` is the command line that runs ``HOST``."""

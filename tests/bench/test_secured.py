@@ -46,7 +46,8 @@ MODULES = {"SCRAM-SHA-512": "scram.ScramLoginModule", "PLAIN": "plain.PlainLogin
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Changes to the folder of the properties files, because the files contain relative paths."""
+    """Writes the properties files into a folder. Changes the working directory to this folder,
+    because the files contain relative paths."""
     Authority(tmp_path).issue("broker")
     (tmp_path / "server.properties").write_text(SERVER)
     for mechanism, module in MODULES.items():

@@ -40,7 +40,7 @@ def versus() -> ModuleType:
     return module
 
 
-def test_versus_scenarios_use_only_options_of_the_load_generator(versus: ModuleType) -> None:
+def test_bench_versus_scenarios_use_only_options_of_the_load_generator(versus: ModuleType) -> None:
     source = "".join(each.read_text() for each in sorted(GROUPLOAD.glob("*.go")))
     options = set(re.findall(r'= flag\.\w+\("([a-z]+)"', source))
     scenarios = set(re.findall(r'\n\tcase "([a-z-]+)":', source))
@@ -59,7 +59,7 @@ def test_every_name_in_the_set_echoed_of_bench_versus_is_a_scenario(versus: Modu
     assert used >= versus.ECHOED
 
 
-def test_versus_reports_medians_of_all_rounds(versus: ModuleType) -> None:
+def test_bench_versus_reports_medians_of_all_rounds(versus: ModuleType) -> None:
     runs = [{**RUN, "ops_s": rate, "bad": 0, "lost": 0} for rate in (10, 30, 20)]
     assert versus.medians(runs) == {
         "ops_s": 20,
@@ -70,7 +70,7 @@ def test_versus_reports_medians_of_all_rounds(versus: ModuleType) -> None:
     }
 
 
-def test_versus_reports_rebalance_times_as_latencies(versus: ModuleType) -> None:
+def test_bench_versus_reports_rebalance_times_as_latencies(versus: ModuleType) -> None:
     for kind in ("rejoin", "stable"):
         run = {f"{kind}_p50_ms": 5.0, f"{kind}_max_ms": 6.0, "rss_MiB": 4}
         found = versus.medians([{**run, "server_cpu_us_member_round": 7.0}])
@@ -86,7 +86,7 @@ def test_versus_reports_rebalance_times_as_latencies(versus: ModuleType) -> None
         ({"failed": "no coordinator"}, "no coordinator"),
     ],
 )
-def test_versus_scenario_fails_when_a_round_has_a_wrong_answer_or_a_lost_member(
+def test_bench_versus_scenario_fails_when_a_round_has_a_wrong_response_or_a_lost_member(
     versus: ModuleType, wrong: dict[str, object], text: str
 ) -> None:
     assert versus.medians([{**RUN, "ops_s": 1}, {**RUN, **wrong}]) == {"failed": text}

@@ -80,14 +80,14 @@ DIFFERS = {
 
 
 def written() -> dict[str, Codes]:
-    """Returns Kafka's recorded error codes, by the name of the cell."""
+    """Returns Kafka's recorded error codes, by the name of the `Cell` (one case of the table)."""
     found: dict[str, Codes] = json.loads(OF_KAFKA.read_text())
     return found
 
 
 def ask(cluster: Cluster, cells: Iterable[Cell]) -> dict[str, Codes]:
-    """Sends the request of each cell and returns the error codes, by the name of the cell.
-    Blocks."""
+    """Sends the request of each cell and returns the error codes, by the name of the cell. Blocks
+    until all responses have arrived."""
     return {cell.name: cell.ask(cluster) for cell in cells}
 
 

@@ -82,7 +82,7 @@ class Conversation:
         return self.world.hosts[self.speaks]
 
     def say(self, line: str) -> list[str]:
-        """Runs one line and returns the outcome as lines of text."""
+        """Runs one line of the conversation, and returns the outcome as lines of text."""
         verb, _, rest = line.partition(" ")
         outcomes = getattr(self, "_" + verb.replace("-", "_"))(words_of(rest, _OPTIONS))
         return [line for outcome in outcomes or () for line in render_outcome(outcome)]

@@ -82,8 +82,8 @@ class Simulation:
         return self.world.hosts[-1]
 
     def any_host(self) -> Host:
-        """Returns the newest controller, or at random an earlier one that does not know yet that it
-        is fenced."""
+        """Returns at random the newest controller, or one of the earlier controllers that have not
+        noticed yet that they are fenced."""
         hosts = [each for each in self.world.hosts[-3:] if not each.resigned]
         return self.random.choice([*hosts, self.host])
 

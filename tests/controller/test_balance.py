@@ -54,7 +54,7 @@ def test_leader_imbalance_is_corrected_soon_after_the_controller_election() -> N
     ("percentage", "elsewhere", "left"),
     [(10, 1, 1), (10, 2, 0), (50, 5, 5), (50, 6, 0), (0, 1, 0), (100, 10, 10)],
 )
-def test_leader_imbalance_up_to_the_percentage_is_not_corrected(
+def test_leader_imbalance_up_to_the_configured_percentage_is_not_corrected(
     percentage: int, elsewhere: int, left: int
 ) -> None:
     host = led_elsewhere(elsewhere, leader_imbalance_per_broker_percentage=percentage)

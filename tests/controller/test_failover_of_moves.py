@@ -58,8 +58,8 @@ def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
     """Checks that no reassignment is in progress, and that nodes, brokers and disks agree on the
     replicas.
 
-    If ``was_over``, the target was in sync before the failover. A removed replica may then remain
-    on its disk, as in Kafka.
+    ``was_over`` means that the target was in sync before the failover. A removed replica may then
+    remain on the disk of its broker, as in Kafka.
     """
     replicas, adding, removing = world.nodes.topics["t"].partitions[0]
     state = world.nodes.states[T0]

@@ -17,6 +17,6 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "controller"
     "clusters 23", "golden/controller/deletion.txt", "golden/controller/deletion_dead_replica.txt"
 )
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.txt")))
-def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
+def test_calls_of_a_golden_file_have_their_recorded_outcomes(name: str) -> None:
     text = (GOLDEN / name).read_text()
     assert run_text(text)[0] == text

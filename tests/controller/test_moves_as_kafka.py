@@ -34,7 +34,7 @@ Kafka cluster of four brokers."""
 
 
 @pytest.mark.parametrize(("origin", "target", "states"), OF_KAFKA)
-def test_reassignment_writes_the_states_of_kafka(
+def test_reassignment_writes_the_same_partition_states_as_kafka(
     origin: tuple[int, ...], target: tuple[int, ...], states: list[State]
 ) -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: origin}})

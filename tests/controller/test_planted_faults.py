@@ -207,7 +207,7 @@ PLANTS = [
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.planted("simulated controller")
-def test_random_histories_find_the_planted_fault(
+def test_random_histories_of_the_controller_detect_each_planted_fault(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

@@ -123,7 +123,7 @@ def test_deletion_of_unknown_or_empty_topics_is_completed() -> None:
         Tick(),
     ],
 )
-def test_outdated_or_unexpected_fact_has_no_effect_on_the_controller(fact: Fact) -> None:
+def test_controller_ignores_outdated_or_unexpected_facts(fact: Fact) -> None:
     host = cluster()
     before = dict(host.world.nodes.states)
 
@@ -198,7 +198,7 @@ def test_controlled_shutdown_checks_the_broker_epoch(epoch: int, error: int) -> 
         (AlterReassignments("call", {}), 0),
     ],
 )
-def test_invalid_call_is_refused_immediately(call: Call, error: int) -> None:
+def test_controller_refuses_an_invalid_call_immediately(call: Call, error: int) -> None:
     host = cluster()
     host.give(call)
 
@@ -235,7 +235,7 @@ def test_requests_to_a_restarted_broker_have_its_new_epoch() -> None:
 
 
 @pytest.mark.proves("clusters 9")
-def test_started_broker_receives_metadata_before_its_replicas() -> None:
+def test_controller_sends_update_metadata_before_leader_and_isr_to_a_started_broker() -> None:
     """A follower ignores a leader that its metadata does not contain."""
     host = cluster(1, 2, topics={"t": {0: (1, 3)}})
     host.world.register(3)
@@ -455,7 +455,6 @@ def test_partition_without_a_stored_state_is_reassigned_immediately() -> None:
 
 @pytest.mark.proves("clusters 24")
 def test_first_target_replica_is_preferred_during_and_after_reassignment() -> None:
-    """Already during a reassignment, the preferred leader is the first target replica."""
     host = cluster(1, 2, 3, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 1)}))

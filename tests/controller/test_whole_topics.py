@@ -159,7 +159,7 @@ def test_partition_without_a_live_replica_does_not_delay_its_topic() -> None:
     assert shown(land(host), 1) == [[*range(MANY)]]
 
 
-def test_partition_whose_write_failed_is_sent_later() -> None:
+def test_partition_state_whose_write_failed_is_sent_to_brokers_after_a_retry() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
 
@@ -273,7 +273,7 @@ def test_registered_broker_receives_the_topics_of_its_replicas_first() -> None:
     assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3)[0] == "t2"
 
 
-def test_new_broker_receives_states_that_change_while_it_receives_the_topics() -> None:
+def test_new_broker_receives_partition_states_that_change_while_it_receives_the_topics() -> None:
     world = three_topics(2, 1)
     host = world.hosts[-1]
     world.register(3)

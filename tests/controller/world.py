@@ -108,10 +108,11 @@ class Nodes:
     ids: dict[tuple[str, int], bytes] = field(default_factory=dict)
     """Topic ids, by name and by the zxid at which the topic was created."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
-    """Replicas that a reassignment removed. Their broker may have been down at the time."""
+    """Replicas that a reassignment removed. The replica's broker may have been down at that time,
+    and so may still have the replica."""
     led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
-    """The broker that led, with its registration. The key is partition, creation zxid of the topic,
-    and leader epoch."""
+    """The broker that led in each leader epoch: its id and the epoch of its registration. The key
+    is partition, creation zxid of the topic, and leader epoch."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
@@ -262,8 +263,8 @@ class Nodes:
 
 
 class SimulatedBroker:
-    """A broker that has the state that the controller's requests describe, and that answers these
-    requests."""
+    """A broker that answers the controller's requests, and has the state that these requests
+    describe."""
 
     def __init__(self, broker_id: int, nodes: Nodes) -> None:
         self.broker_id = broker_id
@@ -521,8 +522,8 @@ class World:
             )
 
     def spare_id(self, name: str = "") -> bytes:
-        """Returns the topic id of an existing topic that already has one. Otherwise returns a new
-        id."""
+        """Returns the id of the topic ``name``, if this topic exists and has an id. Otherwise
+        returns a new topic id."""
         if name in self.nodes.topics:
             known = self.nodes.ids.get((name, self.nodes.topics[name].created))
             if known is not None:

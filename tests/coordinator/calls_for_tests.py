@@ -126,7 +126,8 @@ class Driver:
         return outcome
 
     def answer(self, call: Any) -> Reply:
-        """Returns the reply to a call that must be answered immediately."""
+        """Passes a call to the shard and returns its reply. The call must be of a type that is
+        never parked."""
         return dict(self.handle(call).replies)[call.ticket]
 
     def error(self, call: Any) -> int:

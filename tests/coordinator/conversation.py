@@ -82,7 +82,8 @@ _OPTIONS = re.compile(
 
 
 class Conversation:
-    """One run of a conversation against a shard."""
+    """Runs the calls of one golden file (a conversation) on a shard, and keeps the log of the
+    shard."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.config = GroupConfig(**{**_DEFAULTS, **config})

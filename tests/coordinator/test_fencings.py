@@ -1,5 +1,5 @@
-"""The journal records when two live processes use the same group.instance.id, so that one of them
-is fenced."""
+"""Tests the journal entries about two live processes that use the same group.instance.id, so that
+one of them is fenced."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_rejoin_on_the_same_connection_is_not_recorded_as_a_fencing() -> None:
     assert not told.entry.fencings
 
 
-def test_number_of_kept_fencing_entries_is_bounded() -> None:
+def test_number_of_fencing_entries_in_the_journal_is_bounded() -> None:
     told = JournaledShard()
     for number in range(2 * INSTANCES_KEPT):
         for turn in range(2):

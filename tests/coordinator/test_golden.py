@@ -31,7 +31,7 @@ def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
+def test_calls_of_a_golden_file_have_their_recorded_outcomes(name: str) -> None:
     text, again, _ = ran(name)
     assert again == text
 
@@ -64,7 +64,7 @@ def shown() -> dict[tuple[str, str], set[str]]:
 
 
 @pytest.mark.parametrize(("request_name", "state", "expected"), cells())
-def test_conversations_cover_each_request_in_each_state(
+def test_golden_files_cover_each_request_in_each_group_state(
     request_name: str, state: str, expected: set[str]
 ) -> None:
     assert expected, "a cell says what it expects"
@@ -77,6 +77,6 @@ def test_table_of_the_coordinator_page_has_every_request_and_state() -> None:
     assert set(shown()) == rows
 
 
-def test_example_of_the_coordinator_page_runs_as_printed() -> None:
+def test_calls_in_the_example_of_the_coordinator_page_have_the_printed_outcomes() -> None:
     example = DOCS.read_text().split("```text\n")[1].split("```")[0]
     assert run_text(example)[0] == example

@@ -343,7 +343,7 @@ def test_commit_of_a_lower_offset_is_recorded_with_its_client(partitions: list[i
     assert example == ("t", partitions[-1], 60, 10)
 
 
-def test_offsets_that_one_commit_lowers_are_one_entry_with_examples() -> None:
+def test_offsets_that_one_commit_lowers_are_one_journal_entry_with_examples() -> None:
     told = JournaledShard()
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in range(100)])))
     told.handle(commit(2, topics=offsets(*[(p, 0) for p in range(100)])))
@@ -559,7 +559,7 @@ def measured(build: Callable[[], Journal]) -> tuple[int, int]:
 
 
 def test_estimated_size_of_a_journal_is_close_to_its_memory() -> None:
-    """The journal shares no strings with a group, as when all members have left."""
+    """The journal shares no strings with a group. This is the case after all members have left."""
 
     def build() -> Journal:
         journal = Journal()

@@ -93,7 +93,7 @@ ENTRIES: list[Entry] = [
 ]
 
 
-def test_example_of_the_journal_page_is_read_and_written() -> None:
+def test_group_example_on_the_journal_page_is_decoded_and_encoded() -> None:
     text = PAGE.read_text().split("\n## Groups\n")[1].split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
     assert first == FORM.first_line

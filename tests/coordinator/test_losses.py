@@ -32,7 +32,7 @@ def reset(told: JournaledShard, *pairs: tuple[int, int]) -> None:
     told.handle(commit(("reset", pairs), topics=offsets(*pairs), **who))
 
 
-def test_forward_offset_reset_is_a_loss_with_principal_client_and_offsets() -> None:
+def test_forward_offset_reset_is_recorded_as_a_loss_with_principal_client_and_offsets() -> None:
     told = used()
     reset(told, (0, 20), (1, 7))
     (lost,) = told.entry.losses
@@ -42,7 +42,7 @@ def test_forward_offset_reset_is_a_loss_with_principal_client_and_offsets() -> N
     assert (lost.at_ms, lost.number, lost.times) == (told.now.wall_ms, 1, 1)
 
 
-def test_backward_offset_reset_is_recorded_with_principal_but_not_as_a_loss() -> None:
+def test_backward_offset_reset_is_recorded_with_its_principal_but_not_as_a_loss() -> None:
     told = used()
     reset(told, (0, 1))
     (moved,) = told.entry.moved_back
@@ -50,7 +50,7 @@ def test_backward_offset_reset_is_recorded_with_principal_but_not_as_a_loss() ->
     assert not told.entry.losses
 
 
-def test_commits_of_members_and_of_simple_groups_are_not_losses() -> None:
+def test_commits_of_members_and_of_simple_groups_are_not_recorded_as_losses() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5))))
@@ -62,7 +62,7 @@ def test_commits_of_members_and_of_simple_groups_are_not_losses() -> None:
     assert simple.journal.get("g") is None
 
 
-def test_repeated_commits_without_a_member_are_one_loss() -> None:
+def test_repeated_commits_without_a_member_are_one_loss_entry_in_the_journal() -> None:
     """A consumer that assigns its partitions itself commits for a group that has had members
     before."""
     told = used()
@@ -74,7 +74,7 @@ def test_repeated_commits_without_a_member_are_one_loss() -> None:
     assert told.journal.bytes == told.entry.bytes
 
 
-def test_consecutive_offset_resets_of_a_partition_are_one_loss() -> None:
+def test_consecutive_offset_resets_of_a_partition_are_one_loss_entry() -> None:
     told = used()
     reset(told, (0, 20))
     reset(told, (1, 20))
@@ -108,7 +108,9 @@ def test_losses_are_restored_after_a_restart() -> None:
 
 
 @pytest.mark.parametrize("length", [30, 32_000])
-def test_estimated_size_of_losses_is_within_twice_the_used_memory(length: int) -> None:
+def test_estimated_size_of_journal_entries_about_losses_is_within_a_factor_of_two(
+    length: int,
+) -> None:
     def build() -> Journal:
         journal = Journal()
         for number in range(100):
@@ -127,7 +129,7 @@ def test_estimated_size_of_losses_is_within_twice_the_used_memory(length: int) -
     assert taken / 2 < said < 2 * taken
 
 
-def test_number_of_kept_losses_per_group_is_bounded() -> None:
+def test_number_of_losses_per_group_in_the_journal_is_bounded() -> None:
     journal = Journal()
     for number in range(200):
         event = LostByAdmin("g", Loss.TRIMMED, "p", "c", "/h", 1, (MovedOffset("t", number, 1, 2),))

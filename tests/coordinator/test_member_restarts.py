@@ -1,5 +1,5 @@
-"""How the journal detects restarted clients, and the sign (such as SILENT or CLOSED) of each member
-that a join or sync phase awaits."""
+"""Tests how the journal detects restarted clients, and which sign (such as SILENT or CLOSED) it
+records for a member that a join or sync phase awaits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_client_that_left_and_rejoined_with_a_new_member_id_has_restarted() -> N
         ("app", HOST, 1000 + RETURNS_WITHIN_MS + 1),
     ],
 )
-def test_join_of_another_client_or_host_or_after_a_long_time_is_not_a_restart(
+def test_join_is_not_a_restart_when_client_or_host_differs_or_much_time_has_passed(
     client: str, host: str, back_ms: int
 ) -> None:
     returns = MemberRestarts()
@@ -97,7 +97,7 @@ def test_join_is_not_a_restart_when_the_old_member_id_still_sends_heartbeats() -
     assert not returns.clients
 
 
-def test_kept_restarts_are_bounded_and_count_for_the_size_of_the_journal() -> None:
+def test_number_of_restarted_clients_in_the_journal_is_bounded_and_their_size_is_counted() -> None:
     counted = Bytes()
     returns = MemberRestarts(partial(Ring, counted=counted))
     for number in range(3000):
@@ -116,7 +116,7 @@ def test_kept_restarts_are_bounded_and_count_for_the_size_of_the_journal() -> No
     assert counted.count == size_of(returns) < 1 << 20
 
 
-def test_member_joined_entry_names_the_former_member_id() -> None:
+def test_journal_entry_of_a_joined_member_names_its_former_member_id() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app"))
     told.handle(sync("s", "app-a"))
@@ -203,7 +203,7 @@ def test_causes_of_restarts_are_counted_only_for_the_current_series_of_restarts(
     assert (client.times, client.ways) == (3, {Way.RESTARTED: 2})
 
 
-def test_session_expired_entry_names_the_new_member_id() -> None:
+def test_journal_entry_of_an_expired_session_names_the_new_member_id() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app"))
     told.handle(sync("s", "app-a"))
@@ -252,7 +252,7 @@ def test_static_member_that_restarts_within_its_session_is_counted_by_instance()
     assert not returns._seen, "its first id is part of a return"
 
 
-def test_static_member_restarts_before_and_after_session_expiry_are_one_series() -> None:
+def test_static_member_restarts_before_and_after_session_expiry_are_counted_together() -> None:
     told = JournaledShard()
     crash_and_return(told, 0, 1)
     crash_and_return(told, 2, after_ms=SESSION_MS)
@@ -280,7 +280,8 @@ def test_static_member_that_returns_after_session_expiry_is_counted_by_instance(
 
 
 def test_restarts_of_several_members_with_one_client_id_are_counted_separately() -> None:
-    """Six members restart twice at the same time. Then one of them crashes repeatedly."""
+    """Six members with one client id restart twice, all at the same time. Then one of the members
+    restarts repeatedly."""
     returns, app, ids = (
         MemberRestarts(),
         Client("rdkafka", HOST),
@@ -337,7 +338,7 @@ def test_awaited_member_is_not_silent_before_its_next_expected_heartbeat() -> No
     )
 
 
-def test_silent_awaited_member_is_shown_with_its_silence_and_session_end() -> None:
+def test_silent_awaited_member_is_shown_with_its_last_heartbeat_and_session_expiry() -> None:
     driver, a = preparing()
     driver.mono_ms += 3000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
@@ -355,7 +356,7 @@ def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
     assert found.words == "no heartbeat for 5.0 s; the session expires in 5.0 s"
 
 
-def test_shown_join_phase_end_is_the_session_end_of_the_only_awaited_member() -> None:
+def test_end_of_the_join_phase_is_shown_as_the_session_expiry_of_the_only_awaited_member() -> None:
     driver, _ = preparing()
     group = driver.shard.view.groups["g"]
     driver.mono_ms += 2000
@@ -382,7 +383,7 @@ def test_join_phase_ends_at_its_deadline_when_an_unused_member_id_is_awaited() -
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_awaited_member_has_sign_new_before_its_join_and_gone_after_its_removal() -> None:
+def test_awaited_member_is_reported_as_new_before_its_join_and_as_gone_after_its_removal() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     group = driver.shard.view.groups["g"]
@@ -393,7 +394,7 @@ def test_awaited_member_has_sign_new_before_its_join_and_gone_after_its_removal(
     assert gone == (Sign.GONE, None, "the member is no longer in the group")
 
 
-def test_awaited_member_with_a_closed_connection_has_sign_closed() -> None:
+def test_awaited_member_is_reported_as_disconnected_when_its_connection_closes() -> None:
     driver, a = preparing()
     driver.mono_ms += 1000
     driver.handle(heartbeat("beat", a, 2, connection="c1"))
@@ -433,7 +434,9 @@ def test_client_that_crashed_during_its_join_and_rejoined_has_restarted() -> Non
     assert (client.times, client.away_ms) == (1, 2000)
 
 
-def test_session_expired_entry_names_the_closed_connection_and_the_parked_request() -> None:
+def test_journal_entry_of_an_expired_session_names_the_closed_connection_and_parked_request() -> (
+    None
+):
     told = JournaledShard()
     a, b = told.form("a", "b")
     told.handle(join("again", a, connection="c1"))
@@ -459,7 +462,7 @@ def test_restarts_are_counted_as_one_series_until_a_long_pause() -> None:
     assert (streak.count, streak.since_ms) == (1, streak.last_ms)
 
 
-def test_state_since_ms_is_the_wall_clock_time_of_the_state_transition() -> None:
+def test_field_state_since_ms_is_the_wall_clock_time_of_the_state_transition() -> None:
     driver, _ = preparing()
     began_ms = driver.now.wall_ms
     group = driver.shard.view.groups["g"]

@@ -60,7 +60,7 @@ g     | 1800000 | i2-2    | i2       | range    | NONE
 @pytest.mark.parametrize(
     ("group", "session", "member", "instance", "protocol", "error"), rows(JOIN)
 )
-def test_join_group_checks_in_the_order_of_the_table(
+def test_join_group_returns_the_error_of_its_first_failing_check(
     full: Driver, group: str, session: str, member: str, instance: str, protocol: str, error: str
 ) -> None:
     call: JoinGroup = join(
@@ -91,7 +91,7 @@ g     | i2-2    | i2       | 2          | -       | -      | NONE
 @pytest.mark.parametrize(
     ("group", "member", "instance", "generation", "type_", "name", "error"), rows(SYNC)
 )
-def test_sync_group_checks_in_the_order_of_the_table(
+def test_sync_group_returns_the_error_of_its_first_failing_check(
     full: Driver,
     group: str,
     member: str,
@@ -121,7 +121,7 @@ g     | i2-2    | -        | 2          | NONE
 
 
 @pytest.mark.parametrize(("group", "member", "instance", "generation", "error"), rows(HEARTBEAT))
-def test_heartbeat_checks_in_the_order_of_the_table(
+def test_heartbeat_returns_the_error_of_its_first_failing_check(
     full: Driver, group: str, member: str, instance: str, generation: str, error: str
 ) -> None:
     call = Heartbeat("t", group, int(generation), member, instance or None)
@@ -142,7 +142,7 @@ g     | -       | i2       | NONE
 
 
 @pytest.mark.parametrize(("group", "member", "instance", "error"), rows(LEAVE))
-def test_leave_group_checks_in_the_order_of_the_table(
+def test_leave_group_returns_the_error_of_its_first_failing_check(
     full: Driver, group: str, member: str, instance: str, error: str
 ) -> None:
     reply = full.answer(LeaveGroup("t", group, [Leaver(member, instance or None, None)]))
@@ -169,7 +169,7 @@ none  | x-9     | i9       | -1         | 2          | four     | NONE
 @pytest.mark.parametrize(
     ("group", "member", "instance", "generation", "partitions", "metadata", "error"), rows(COMMIT)
 )
-def test_offset_commit_checks_in_the_order_of_the_table(
+def test_offset_commit_returns_the_error_of_its_first_failing_check(
     full: Driver,
     group: str,
     member: str,
@@ -200,7 +200,7 @@ g     | NON_EMPTY_GROUP
 
 
 @pytest.mark.parametrize(("group", "error"), rows(DELETE))
-def test_delete_group_checks_in_the_order_of_the_table(
+def test_delete_group_returns_the_error_of_its_first_failing_check(
     full: Driver, group: str, error: str
 ) -> None:
     assert NAMES[full.error(DeleteGroup("t", group))] == error
@@ -217,7 +217,7 @@ g     | consumer | u     | NONE
 
 
 @pytest.mark.parametrize(("group", "type_", "topic", "error"), rows(OFFSET_DELETE))
-def test_offset_delete_checks_in_the_order_of_the_table(
+def test_offset_delete_returns_the_error_of_its_first_failing_check(
     full: Driver, group: str, type_: str, topic: str, error: str
 ) -> None:
     full.handle(join(70, group_id="k", protocol_type="connect"))

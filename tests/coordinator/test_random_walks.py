@@ -212,7 +212,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_random_walk_keeps_the_invariants(seed: int) -> None:
+def test_invariants_of_a_group_shard_hold_during_a_random_walk(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()
@@ -239,13 +239,13 @@ def test_random_walk_keeps_the_invariants(seed: int) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_planted_fault_is_found_by_a_random_walk(
+def test_random_walk_of_a_group_shard_detects_each_planted_fault(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
     for seed in range(WALKS):
         try:
-            test_random_walk_keeps_the_invariants(seed)
+            test_invariants_of_a_group_shard_hold_during_a_random_walk(seed)
         except (AssertionError, KeyError):  # KeyError: a reply without a ticket
             return
     pytest.fail(f"{WALKS} walks found nothing wrong")

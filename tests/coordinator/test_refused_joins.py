@@ -71,7 +71,7 @@ def refusals(journal: Journal) -> list[Rejections]:
         ),
     ],
 )
-def test_refused_join_is_kept_with_client_host_reason_and_count(
+def test_refused_join_is_recorded_with_client_host_reason_and_count(
     config: dict[str, int], call: dict[str, object], error_code: int, why: str
 ) -> None:
     told = JournaledShard(**config)
@@ -91,7 +91,7 @@ def test_join_that_gets_member_id_required_is_not_recorded_as_refused() -> None:
     assert told.journal.get("g") is None or not told.entry.rejected
 
 
-def test_refused_join_of_unknown_group_is_kept() -> None:
+def test_refused_join_of_an_unknown_group_is_recorded() -> None:
     told = JournaledShard()
     told.handle(join("first", session_timeout_ms=1))
     assert [each.count for each in told.entry.rejected] == [1]
@@ -123,7 +123,7 @@ def test_refused_join_long_after_the_previous_refused_join_starts_a_new_count() 
     assert (kept.since_ms, kept.times, kept.count) == (1_200_001, 1, 3)
 
 
-def test_journal_drops_the_oldest_of_too_many_refused_clients() -> None:
+def test_journal_drops_the_oldest_refused_clients_above_its_limit() -> None:
     journal = Journal()
     for number in range(1000):
         host = f"/10.1.{number // 256}.{number % 256}"

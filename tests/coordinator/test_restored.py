@@ -60,7 +60,7 @@ def generation(number: int, leader: str | None, at_ms: int, members: int = 1) ->
     return LoadedGeneration(number, number, protocol, leader, members, at_ms)
 
 
-def test_journal_entries_restored_from_lines_have_kept_as_their_source() -> None:
+def test_restored_journal_entries_have_kept_as_their_source() -> None:
     told = Writing()
     a, b = told.form("a", "b")
     told.handle(leave("bye", b))
@@ -122,7 +122,7 @@ def test_flapping_and_restarted_clients_survive_a_broker_restart() -> None:
     assert (returning.times, returning.before, returning.is_kept) == (1, "c-b", True)
 
 
-def test_number_of_flapping_members_from_earlier_processes_is_bounded() -> None:
+def test_journal_restores_a_bounded_number_of_flapping_members() -> None:
     journal = Journal()
     for number in range(200):
         journal.restore("g", Flapping(f"m-{number}", "app", "/h", 3, DAY_MS, "other topics", True))
@@ -235,7 +235,7 @@ def test_journal_without_a_file_has_the_generations_of_the_log() -> None:
     assert journal.rebalances("g")[-1].source is Source.SEEN
 
 
-def test_generations_in_file_and_log_are_restored_once() -> None:
+def test_generations_that_the_journal_file_and_the_log_contain_are_restored_once() -> None:
     told = Writing()
     a, _ = told.form("a", "b")
     told.handle(join("again", a))

@@ -258,8 +258,8 @@ def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_group() -> N
     assert member.session.due_ms == 10_500, "sessions start in full when the load ends"
 
 
-def test_load_completes_groups_in_bounded_pieces() -> None:
-    """The loader yields between two pieces. The size of the pieces does not change the result."""
+def test_load_completes_groups_in_slices_of_bounded_size() -> None:
+    """The loader yields between two slices. The size of the slices does not change the result."""
     driver = Driver()
     driver.form("a")
     driver.handle(commit("s", group_id="simple"))

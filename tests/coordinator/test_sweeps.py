@@ -1,5 +1,5 @@
-"""Deletion and expiry of many offsets run in bounded pieces. A crash between two pieces leaves a
-valid group."""
+"""Deletion and expiry of many offsets are divided into slices of bounded size. A crash between two
+slices leaves a valid group."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.coordinator.invariants import check_against_log, reloaded
 
 TOPICS, PARTITIONS = 5, 1000
 TOMBSTONES_MAX = 500
-"""The number of tombstones in one piece. A piece takes about 5 ms, including its append to the log.
-"""
+"""The maximum number of tombstones that one piece of a sweep writes. Such a piece takes about 5 ms,
+including the append to the log."""
 
 
 def filled(**settings: int) -> Driver:
@@ -48,7 +48,7 @@ def work_off(driver: Driver, pieces: list[Outcome]) -> None:
         check_against_log(driver.shard, driver.config, driver.log, driver.now)
 
 
-def test_delete_group_of_a_large_group_is_answered_after_the_last_piece() -> None:
+def test_delete_group_of_a_large_group_is_answered_after_the_last_slice() -> None:
     driver = filled()
     pieces = [driver.handle(DeleteGroup("ticket", "g"))]
     assert not pieces[0].replies
@@ -98,7 +98,7 @@ def test_unload_answers_a_parked_delete_group() -> None:
     assert not driver.shard.view.parked()
 
 
-def test_offsets_of_a_deleted_topic_are_removed_in_pieces() -> None:
+def test_offsets_of_a_deleted_topic_are_removed_in_slices() -> None:
     driver = filled()
     topics = {"t": EVERY_LOG_OFFSET, "t2": EVERY_LOG_OFFSET}
     pieces = [driver.take(driver.shard.topics_deleted(topics, driver.now, "ticket"))]
@@ -111,7 +111,9 @@ def test_offsets_of_a_deleted_topic_are_removed_in_pieces() -> None:
     assert not driver.shard.view.offsets.has_offsets("small")
 
 
-def test_offsets_of_a_recreated_topic_are_kept_by_the_removal_of_the_old_offsets() -> None:
+def test_offsets_of_a_recreated_topic_are_kept_when_offsets_of_the_deleted_topic_are_removed() -> (
+    None
+):
     driver = filled()
     bound = sum(len(run) for _, run in driver.log)
     new = [TopicOffsets("t", [7, 2000], [70, 71], [-1, -1], None, None)]
@@ -126,7 +128,7 @@ def test_offsets_of_a_recreated_topic_are_kept_by_the_removal_of_the_old_offsets
 
 
 @pytest.mark.parametrize("budget", [1, 100])
-def test_offsets_of_a_large_group_expire_in_pieces(budget: int) -> None:
+def test_offsets_of_a_large_group_expire_in_slices(budget: int) -> None:
     driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     driver.mono_ms = 5000
     pieces = []

@@ -91,7 +91,7 @@ none  | -1         | x-9    | i9       | ok       | NONE
 @pytest.mark.parametrize(
     ("group", "generation", "member", "instance", "metadata", "error"), rows(COMMIT)
 )
-def test_txn_offset_commit_checks_in_the_order_of_the_table(
+def test_txn_offset_commit_returns_the_error_of_its_first_failing_check(
     full: Driver, group: str, generation: str, member: str, instance: str, metadata: str, error: str
 ) -> None:
     call = txn_commit(
@@ -252,7 +252,7 @@ def test_stable_offset_fetch_hides_metadata_of_an_unstable_offset() -> None:
 
 
 @pytest.mark.parametrize("plain_last", [True, False])
-def test_later_of_a_plain_and_a_transactional_commit_determines_the_offset(
+def test_later_of_a_transactional_and_a_non_transactional_commit_determines_the_offset(
     plain_last: bool,
 ) -> None:
     """The offset of the COMMIT marker in the log does not matter. A load has the same result."""
@@ -347,8 +347,8 @@ def test_pending_offsets_of_a_deleted_topic_are_removed() -> None:
 
 
 def test_pending_offsets_of_a_recreated_topic_are_kept() -> None:
-    """The tombstones for the deleted topic are written late, but the pending offsets are for the
-    new topic."""
+    """The tombstones for the deleted topic are written late. The pending offsets are for the new
+    topic with the same name."""
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))  # log offsets 0 and 1
     driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # log offset 2: the new topic
@@ -399,7 +399,8 @@ def test_load_restores_pending_offsets_and_the_group_that_has_them() -> None:
 
 
 def test_number_of_pending_offsets_per_transaction_is_bounded() -> None:
-    """The event loop applies all pending offsets of a transaction in one piece of work."""
+    """The event loop applies all pending offsets of a transaction without a break, so their number
+    is bounded."""
     driver = Driver()
     half = PENDING_MAX // 2
 

@@ -301,7 +301,8 @@ def exposed(file: Path) -> Iterator[str]:
 
 
 def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
-    """Waits up to 60 s for data, and returns the queries that return no data."""
+    """Waits up to 60 s until every query returns data. Returns the queries that still return no
+    data."""
     missing = list(wanted)
 
     def nothing_is_missing() -> bool:

@@ -96,7 +96,8 @@ NAMES = (
 
 
 def quick_rules(folder: Path) -> Path:
-    """Writes a copy of the rules with shorter durations to ``folder`` and returns its path."""
+    """Writes a copy of the alert rules, with shorter durations, to ``folder``. Returns the path of
+    the copy."""
     text = (RULES / "rules.yml").read_text()
     for pattern, instead in SHORTER.items():
         text, count = re.subn(pattern, instead, text)

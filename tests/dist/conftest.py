@@ -85,8 +85,8 @@ def project(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def clean(shared: Path, wheel: Path, project: Path) -> Environment:
-    """Returns an environment after `pip install dist/musterd-*.whl pytest confluent-kafka`. It can
-    also import the modules of the other project."""
+    """Creates a virtual environment with `pip install dist/musterd-*.whl pytest confluent-kafka`.
+    The environment can also import the modules of the folder ``project``."""
     wanted = ("musterd", "pytest", "confluent-kafka")
     return Environment(_installed(shared, "clean", wheel, wanted), project)
 
@@ -94,7 +94,7 @@ def clean(shared: Path, wheel: Path, project: Path) -> Environment:
 @pytest.fixture(scope="session")
 def with_pipeline(shared: Path, wheel: Path, project: Path) -> Environment:
     """Returns an environment after `pip install 'dist/musterd-*.whl[pipeline]'`. It can also import
-    the modules of the other project."""
+    the modules in the folder ``project``, which have the names of Muster's packages."""
     wanted = ("musterd[pipeline]",)
     return Environment(_installed(shared, "with-pipeline", wheel, wanted), project)
 

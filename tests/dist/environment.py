@@ -32,8 +32,8 @@ class Environment:
     project: Path
 
     def line(self, words: list[str], **variables: str) -> list[str]:
-        """Returns the command line that runs a program of the environment in the folder of the
-        other project."""
+        """Returns the command line that runs a program of the environment, in the folder
+        ``project``."""
         told = {"PYTHONPATH": str(self.project), **variables}
         return [
             "env", "-C", str(self.project), *(f"{name}={told[name]}" for name in told),

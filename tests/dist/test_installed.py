@@ -63,8 +63,8 @@ def cpu_s(environment: Environment, folder: Path, outcome: str) -> float:
 
 @pytest.mark.smoke
 def test_readme_example_takes_less_than_three_seconds(clean: Environment, tmp_path: Path) -> None:
-    """The limit is for CPU time, including the start. The smaller of two runs counts, because other
-    programs can evict the caches."""
+    """The limit is for the CPU time of the pytest run, including its start. The smaller of two runs
+    counts, because other programs can evict the CPU caches."""
     (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     assert len(text.splitlines()) <= 20
     (tmp_path / "test_readme.py").write_text(text)
@@ -76,7 +76,8 @@ def test_readme_example_takes_less_than_three_seconds(clean: Environment, tmp_pa
 def test_documented_test_that_kills_a_leader_takes_less_than_four_seconds(
     clean: Environment, tmp_path: Path
 ) -> None:
-    """The limit is for CPU time, including the start. The smaller of two runs counts."""
+    """The limit is for the CPU time of the pytest run, including its start. The smaller of two runs
+    counts."""
     page = (CHECKOUT / "docs" / "test" / "clusters.md").read_text()
     text = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     assert "muster_cluster.kill(leader)" in text

@@ -153,8 +153,8 @@ def _metadata(number: int) -> str:
 
 
 def number_of(metadata: str) -> int:
-    """Returns the commit number in ``metadata``, or -1 if the text is not that of a
-    `CommitStream`."""
+    """Returns the commit number that a `CommitStream` has written into ``metadata``, or -1 if
+    another client wrote the metadata."""
     found = re.fullmatch(r"commit-(\d{12})", metadata)
     return int(found[1]) if found else -1
 

@@ -52,8 +52,8 @@ class KillingProxy:
         self._hang_up()
 
     def kill_in(self, api_key: int, delay_s: float, patience_s: float) -> None:
-        """Waits up to ``patience_s`` for a request of ``api_key``, and then kills the broker. After
-        such a request, the kill comes ``delay_s`` later."""
+        """Kills the broker ``delay_s`` seconds after the next request of ``api_key``, or after
+        ``patience_s`` seconds without such a request."""
         assert self.broker is not None
         with self._lock:
             self._awaited = api_key

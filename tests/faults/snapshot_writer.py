@@ -22,7 +22,7 @@ GROUPS = 40
 
 
 class Broker(EdgeBroker):
-    """A broker that hosts one shard, which writes snapshots."""
+    """A broker with one shard. It writes snapshots of the shard."""
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:

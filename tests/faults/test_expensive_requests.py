@@ -40,7 +40,8 @@ WAIT_S_MAX = 0.05
 """The longest allowed wait for a response, in seconds. Waits of broker and member for a CPU core do
 not count."""
 ONCE_WAIT_S_MAX = 0.2
-"""The longest allowed wait in seconds during a request that deletes, which cannot be repeated."""
+"""The longest allowed wait in seconds during a request that deletes. The test can't repeat such a
+request."""
 GROWTH_BYTES_MAX = 40 * 1024 * 1024
 """The allowed growth of the broker's memory. The allocator keeps 18 MB; a former leak was 57 MB."""
 ANSWERED_WITHIN_S = 60.0
@@ -221,7 +222,7 @@ def _campaign(broker: Broker, wide: bool) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_most_expensive_requests_do_not_delay_other_clients(target: Broker) -> None:
+def test_requests_with_the_highest_cost_do_not_delay_other_clients(target: Broker) -> None:
     _campaign(target, wide=False)
 
 

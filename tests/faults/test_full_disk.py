@@ -159,7 +159,7 @@ def keyed(turn: int, keys: range) -> bytes:
 
 def read(wire: Wire) -> list[tuple[bytes | None, int]]:
     """Returns the key of each record in the topic, and the ``turn`` that `keyed` has written into
-    its value."""
+    the value of the record."""
     found = []
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:

@@ -56,8 +56,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def nothing_else_happens(target: Broker) -> Iterator[None]:
-    """Checks that other clients get fast responses, that the memory of the broker returns to its
-    size, and that the broker runs."""
+    """Checks that during the test other clients get fast responses, and that after the test the
+    broker still runs and uses no more memory than before."""
     before = resident_bytes(target)
     with Bystander(target) as bystander:
         yield

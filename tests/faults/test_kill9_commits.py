@@ -104,7 +104,7 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
 
 @dataclass
 class Campaign:
-    """The counters of all rounds."""
+    """The counters of a test, summed over all rounds."""
 
     rounds: int = 0
     hits: int = 0

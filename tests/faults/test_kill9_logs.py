@@ -108,7 +108,8 @@ class Campaign:
             self.killed_in[last] += 1
 
     def read_back(self) -> None:
-        """Recovers a copy of the directory and compares it with what the writers acknowledged."""
+        """Copies the data directory, opens the logs of the copy, and compares their content with
+        what the writers acknowledged."""
         shutil.rmtree(self.copy, ignore_errors=True)
         shutil.copytree(self.data, self.copy)
         for log in [each.log for each in opened(str(self.copy)).all()]:

@@ -35,8 +35,8 @@ ROUNDS = 20
 CAMPAIGNS = 10
 """The number of campaigns that `make soak` runs."""
 RECORDS = 10_000
-"""The number of records to copy. When the Java copier has copied them, the test adds as many again.
-"""
+"""The number of records to copy. When the Java copier has copied these records, the test adds
+another 10,000."""
 PARTITIONS = 2
 GOES_ON_WITHIN_S = 60.0
 PATIENCE_S = 2.0
@@ -132,7 +132,8 @@ def assert_is_what_was_committed(
 
 
 def campaign(broker: Broker, proxy: KillingProxy, name: str, rounds: int) -> None:
-    """Kills the broker ``rounds`` times. Then compares the copied records with the sent records."""
+    """Kills the broker ``rounds`` times while two clients copy records in transactions. Then
+    compares the copies with the records that were sent to the source topic."""
     seed_of_all = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed_of_all}")
     chance = random.Random(seed_of_all)

@@ -35,7 +35,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("security 35")]
 
 WAIT_S_MAX = 0.05
 TRIES = 4
-"""The number of tries, because a busy machine can slow down one try."""
+"""The maximum number of tries of a measurement, because other load on the machine can slow down one
+try."""
 CLIENTS = 3
 ENTRIES = 10_000
 """The number of ACLs in each client's request."""
@@ -341,7 +342,8 @@ class HalfWay:
 
 
 def test_hundreds_of_tls_handshakes_do_not_delay_other_clients(encrypting: WithTls) -> None:
-    """All handshakes start at once. The limit is for the longest heartbeat."""
+    """All handshakes start at once. The test limits the longest time that a heartbeat of another
+    client takes."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -157,7 +157,7 @@ def test_failed_fsync_ends_the_broker_when_log_output_fails(
         assert process.wait(20) == 1
 
 
-def test_resumed_log_reader_gets_the_number_of_dropped_lines(
+def test_reader_of_the_broker_log_gets_the_number_of_dropped_lines_when_it_resumes(
     brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     path = tmp_path / "pipe"

@@ -84,7 +84,8 @@ class Transactor:
         self.broken |= error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
     def seek(self, consumer: Consumer) -> None:
-        """Assigns the source partition, from the committed offset on."""
+        """Assigns the partition of the source topic to ``consumer``, from its committed offset on.
+        The committed offset counts as 0 if none exists."""
         [committed] = consumer.committed([TopicPartition(self.source, 0)], CALL_S)
         consumer.assign([TopicPartition(self.source, 0, max(committed.offset, 0))])
 

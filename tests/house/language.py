@@ -79,7 +79,8 @@ def findings() -> Iterator[Finding]:
 
 
 def words(text: str) -> Iterator[str]:
-    """Yields the avoided words and openings in a text. Quoted code is not searched."""
+    """Yields the avoided words, and the avoided openings of sentences, in a text. Quoted code is
+    not searched."""
     text = QUOTED.sub("0", text)
     yield from (each[1] for each in OPENINGS.finditer(text))
     yield from (each[1] for each in WORDS.finditer(text))

@@ -39,7 +39,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("facts", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
-def test_advice_of_verdicts_is_harmless(facts: GroupFacts) -> None:
+def test_advice_and_commands_of_findings_are_harmless(facts: GroupFacts) -> None:
     for finding in judged(facts).findings:
         assert not HARMS.search(finding.command or "")
         assert not HARMS.search(finding.advice)
@@ -67,7 +67,7 @@ def test_page_scripts_suggest_no_harmful_command() -> None:
     assert not [path.name for path in PAGE if HARMS.search(path.read_text())]
 
 
-def test_only_listed_modules_suggest_execute_or_groups_delete() -> None:
+def test_only_expected_modules_suggest_option_execute_or_command_groups_delete() -> None:
     found = {
         str(path.relative_to(CHECKOUT))
         for room in ROOMS

@@ -92,7 +92,7 @@ def test_each_document_named_in_architecture_exists(document: str) -> None:
     assert (ROOT / document).is_file()
 
 
-def test_each_entry_of_where_to_change_has_a_file_and_a_next_step() -> None:
+def test_each_entry_of_a_list_about_where_to_change_code_has_a_next_step() -> None:
     assert len(LISTS) > 20
     assert "coordinator/__init__.py" in LISTS
     rows = [row for text in LISTS.values() for row in re.split(r"^- ", text, flags=re.M)[1:]]

@@ -33,6 +33,6 @@ def test_composition_root_sets_no_attribute_of_a_constructed_part(name: str) -> 
 
 
 @pytest.mark.planted("composition root")
-def test_planted_assignment_to_an_attribute_of_a_part_is_detected() -> None:
+def test_planted_assignment_to_an_attribute_of_a_broker_part_is_detected() -> None:
     assert assigned_to_parts("self.groups.on_fatal = self.fail") == ["self.groups.on_fatal"]
     assert assigned_to_parts("self.groups.seen += [1]\nself.part = 1") == ["self.groups.seen"]

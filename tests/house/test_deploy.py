@@ -154,7 +154,7 @@ def test_packages_installed_by_the_container_file_are_locked() -> None:
     assert all(locked(each) for each in lists)
 
 
-def test_oauthbearer_packages_have_the_locked_versions_of_the_tests() -> None:
+def test_packages_of_extra_oauthbearer_have_the_same_locked_versions_as_in_the_tests() -> None:
     found, broker = locked("oauthbearer"), locked("broker")
 
     assert "pyjwt" in found

@@ -45,7 +45,9 @@ def test_findings_per_folder_do_not_exceed_the_limits() -> None:
         ("it is no broker", ["is no"]),
     ],
 )
-def test_function_words_finds_avoided_words(text: str, expected: list[str]) -> None:
+def test_function_words_finds_words_that_the_language_guide_avoids(
+    text: str, expected: list[str]
+) -> None:
     assert list(words(text)) == expected
 
 

@@ -18,7 +18,7 @@ def anchors(page: Path) -> set[str]:
     return {heading.replace(" ", "-") for heading in plain}
 
 
-def test_checked_pages_include_all_docs() -> None:
+def test_link_check_covers_all_pages_in_docs() -> None:
     assert len(PAGES) > 30
 
 

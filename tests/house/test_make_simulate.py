@@ -14,7 +14,7 @@ WORLDS = ("test_simulation.py", "consumer", "share", "transactions", "whole", "c
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_make_simulate_selects_a_test_of_each_world(world: str) -> None:
+def test_make_simulate_runs_a_test_of_each_simulation(world: str) -> None:
     found = re.search(r'tests/simulation -k "(\w+)"', (ROOT / "Makefile").read_text())
     assert found is not None
     place = ROOT / "tests" / "simulation" / world

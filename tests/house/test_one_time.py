@@ -36,7 +36,7 @@ ONE_PLACE = {
 """For each package, the only module that may use `FORBIDDEN`. None means that no module may."""
 
 ALSO = {"broker/test_mode/clock/mock_time.py": {"self.call_later", "_real.call_later"}}
-"""Other modules that implement `Time`, each with the calls that it may make."""
+"""Modules outside `ONE_PLACE` that implement `Time`, each with the calls that it may make."""
 
 FORBIDDEN = (
     "time",
@@ -104,8 +104,8 @@ def _is_forbidden(name: str) -> bool:
 
 
 def _by_shape(node: ast.AST, names: dict[str, str]) -> str | None:
-    """Returns the forbidden use in a node, or None. Finds the uses that can be recognized without
-    the import statements."""
+    """Returns the forbidden use of a clock, a timer, a thread, a process or random numbers in a
+    node, or None. Finds the uses that can be recognized without the import statements."""
     if isinstance(node, ast.Attribute):
         owner = _last_name(node.value)
         if node.attr in LOOPS_OWN and owner not in TIMES:

@@ -51,6 +51,8 @@ def test_each_checker_finds_a_planted_fault_in_make_test(found: list[list[str]])
     assert sorted({checker for checker, _, _ in found} - proven) == []
 
 
-def test_each_slice_has_a_planted_fault_of_the_simulated_cluster(found: list[list[str]]) -> None:
+def test_each_campaign_slice_has_a_planted_fault_of_the_simulated_cluster(
+    found: list[list[str]],
+) -> None:
     proven = {where for checker, where, _ in found if checker == "simulated cluster"}
     assert proven >= {f"slice {number}" for number in range(1, 7)}

@@ -34,19 +34,19 @@ def test_proofs_page_equals_the_generated_page() -> None:
     assert make_proofs.PAGE.read_text() == page, "run make proofs"
 
 
-def test_each_statement_has_a_test_and_each_mark_proves_refers_to_a_statement() -> None:
+def test_each_proof_statement_has_a_test_and_each_proves_marker_has_a_proof_statement() -> None:
     assert make_proofs.faults(make_proofs.statements(), list(make_proofs.proofs())) == []
 
 
 @pytest.mark.parametrize("topic", AT_LEAST)
-def test_statements_of_a_topic_are_numbered_without_gaps(topic: str) -> None:
+def test_numbered_statements_of_each_proof_topic_have_no_gaps(topic: str) -> None:
     numbers = [int(key) for key in make_proofs.statements()[topic] if key.isdigit()]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= AT_LEAST[topic]
 
 
 @pytest.mark.parametrize(("topic", "mention"), MENTIONS.items())
-def test_docstrings_and_names_of_tests_mention_only_existing_statements(
+def test_docstrings_and_names_of_tests_mention_only_existing_proof_statements(
     topic: str, mention: str
 ) -> None:
     known = make_proofs.statements()[topic]
@@ -59,7 +59,7 @@ def test_docstrings_and_names_of_tests_mention_only_existing_statements(
     assert sorted(mentioned - set(known)) == []
 
 
-def test_each_test_with_a_security_trap_number_has_a_proves_mark() -> None:
+def test_each_test_with_a_security_trap_number_has_the_marker_proves() -> None:
     marked = set(make_proofs.proofs())
     unmarked = [
         f"{file}::{test}"
@@ -70,7 +70,7 @@ def test_each_test_with_a_security_trap_number_has_a_proves_mark() -> None:
     assert unmarked == []
 
 
-def test_checker_of_statements_reports_missing_tests_statements_and_files() -> None:
+def test_checker_of_proof_statements_reports_missing_tests_statements_and_files() -> None:
     source = """
 pytestmark = [pytest.mark.proves("clusters 1")]
 @pytest.mark.proves("clusters 2", "golden/absent.txt")

@@ -74,7 +74,9 @@ def test_tier_option_runs_only_tests_of_the_tier(
     assert not failed
 
 
-def test_each_campaign_test_is_executed_in_exactly_one_slice(project: pytest.Pytester) -> None:
+def test_option_slice_runs_each_campaign_test_in_exactly_one_slice(
+    project: pytest.Pytester,
+) -> None:
     ran: Counter[str] = Counter()
     for number in range(1, tiers.SLICES + 1):
         passed, _, _ = project.inline_run(
@@ -84,7 +86,7 @@ def test_each_campaign_test_is_executed_in_exactly_one_slice(project: pytest.Pyt
     assert ran == {"test_slow": 1, "test_with_clients": 1}
 
 
-def test_recorded_durations_of_all_slices_are_nearly_equal() -> None:
+def test_recorded_durations_of_all_campaign_slices_are_nearly_equal() -> None:
     seconds: defaultdict[int, float] = defaultdict(float)
     for node, (number, each) in tiers.recorded().items():
         assert tiers.slice_of(node) == number
@@ -118,7 +120,7 @@ def test_only_long_files_and_simulations_are_split_over_slices() -> None:
     assert len({dealt[node] for node in simulated}) == len(simulated)
 
 
-def test_new_test_is_in_the_slice_of_the_other_tests_of_its_file(
+def test_new_test_is_in_the_same_campaign_slice_as_the_other_tests_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
@@ -132,7 +134,7 @@ def test_new_test_is_in_the_slice_of_the_other_tests_of_its_file(
 
 
 @pytest.mark.parametrize("options", [["--tier", "campaign"], ["-k", "slow"], ["test_kinds.py"]])
-def test_durations_of_a_partial_slice_are_not_recorded(
+def test_option_record_durations_is_rejected_unless_a_whole_slice_of_tests_runs(
     options: list[str], project: pytest.Pytester
 ) -> None:
     if options[0] != "--tier":
@@ -142,7 +144,7 @@ def test_durations_of_a_partial_slice_are_not_recorded(
     done.stderr.fnmatch_lines(["*a whole slice is recorded"])
 
 
-def test_each_worker_gets_its_long_tests_first() -> None:
+def test_each_pytest_worker_gets_its_long_tests_first() -> None:
     order = tiers.in_order(["a", "long", "b", "c", "longer"], 2, lambda node: "long" in node)
     assert order == ["long", "a", "b", "longer", "c"]
 

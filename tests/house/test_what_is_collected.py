@@ -8,7 +8,9 @@ import gc
 import pytest
 
 
-def test_garbage_collection_skips_the_collected_tests(request: pytest.FixtureRequest) -> None:
+def test_python_garbage_collection_does_not_scan_the_collected_tests(
+    request: pytest.FixtureRequest,
+) -> None:
     of_this_test: list[int] = []
     looked_at = gc.get_objects()
     assert any(each is of_this_test for each in looked_at)

@@ -30,7 +30,7 @@ MOVED = Happened(
 )
 
 
-def test_example_of_the_journal_page_is_read_and_written() -> None:
+def test_cluster_example_on_the_journal_page_is_decoded_and_encoded() -> None:
     section = PAGE.read_text().split("\n## Cluster\n")[1]
     [example] = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
 
@@ -62,7 +62,7 @@ def at(at_ms: int, kind: Kind = Kind.LEADER, broker: int = -1) -> Happened:
     return Happened(at_ms, kind, "offline", "it is so", broker)
 
 
-def test_page_keeps_the_last_entries_of_each_kind_and_broker() -> None:
+def test_journal_page_of_a_partition_keeps_the_last_entries_of_each_kind_and_broker() -> None:
     page = HappenedPage("t-0")
     for at_ms in range(KEPT + 3):
         page.add(at(at_ms))
@@ -77,7 +77,7 @@ def test_page_keeps_the_last_entries_of_each_kind_and_broker() -> None:
     assert page.last(Kind.MOVE) is None
 
 
-def test_entries_added_to_a_page_are_unsaved_but_restored_entries_are_not() -> None:
+def test_entries_added_to_a_journal_page_are_unsaved_but_restored_entries_are_not() -> None:
     unsaved = Unsaved()
     page = HappenedPage("t-0", unsaved)
     page.restore(at(1))

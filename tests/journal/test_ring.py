@@ -36,7 +36,7 @@ def test_ring_keeps_the_last_entries_and_drops_the_oldest() -> None:
     assert ring.last is ring.get(5)
 
 
-def test_put_with_an_existing_key_replaces_the_entry_and_makes_it_the_last() -> None:
+def test_method_put_with_an_existing_key_replaces_the_entry_and_appends_the_new_entry() -> None:
     ring = Counted(2)
     ring.put("a", Thing("a"))
     ring.put("b", Thing("b"))

@@ -35,14 +35,14 @@ class Batch(NamedTuple):
 
 
 class Model:
-    """The producers and transactions of one partition. The answer to an append is "+", an offset,
-    or an error code."""
+    """A model of the producers and transactions of one partition. Its answer to an append is "+"
+    for accepted, an offset for a duplicate, or an error code."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.forgotten = 0
-        """An offset. A restart may have removed all batches of a producer before this offset,
-        except the producer's last batch."""
+        """An offset. After a restart, the broker may not know a producer's batches before this
+        offset, except the producer's last batch."""
 
     @property
     def end(self) -> int:

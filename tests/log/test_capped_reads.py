@@ -1,5 +1,5 @@
-"""Reads of a log with a maximum offset, such as those of read_committed consumers: their results
-and their costs."""
+"""Tests the results and the costs of log reads that end at a maximum offset, such as the reads for
+read_committed consumers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_read_at_the_max_offset_reads_no_file(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("segment_bytes", [500, EVERYTHING])
-def test_read_ends_at_each_max_offset(segment_bytes: int) -> None:
+def test_reads_end_at_the_given_max_offset(segment_bytes: int) -> None:
     log = filled_log(segment_bytes=segment_bytes)
     for _ in range(2):
         for limit in range(1, 41):

@@ -91,7 +91,7 @@ def _plain(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_cleaned_part_has_one_record_per_key_and_no_aborted_records(seed: int) -> None:
+def test_cleaned_part_of_a_log_has_one_record_per_key_and_no_aborted_records(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -157,7 +157,7 @@ def test_reopened_cleaned_log_has_the_same_producers_and_log_end_offset(seed: in
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_small_offset_map_cleans_the_log_in_several_runs(seed: int) -> None:
+def test_log_is_cleaned_in_several_passes_when_the_offset_map_is_small(seed: int) -> None:
     small, large = Cleaned(seed), Cleaned(seed)
     for case, map_bytes in ((small, 3000), (large, 1 << 20)):
         case.writer.append(80)
@@ -281,7 +281,7 @@ def test_tombstone_is_kept_for_delete_retention_ms_from_its_first_cleaning() -> 
     assert [record.key for record in all_records(log)] == [b"b", b"c"]
 
 
-def test_tombstones_are_kept_from_the_offset_in_keep_tombstones_from_on() -> None:
+def test_cleaning_keeps_tombstones_at_and_above_the_offset_keep_tombstones_from() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", None), (b"b", None), (b"c", b"1"))

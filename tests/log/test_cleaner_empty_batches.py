@@ -15,7 +15,7 @@ from tests.log.test_cleaner import batches, put
 from tests.simulated_files import SimulatedFiles
 
 SMALL: dict[str, Any] = {**SETTINGS, "segment_bytes": 100}
-"""These settings put each batch into a segment of its own. A cleaning does not merge these
+"""Settings with which each batch is in a segment of its own. A cleaning does not merge these
 segments."""
 
 

@@ -36,8 +36,8 @@ def entries(log: PartitionLog) -> list[tuple[int, int, int]]:
 
 @pytest.mark.proves("transactions 30")
 def test_records_aborted_by_a_marker_in_the_active_segment_are_removed() -> None:
-    """The cleaner reads the transaction index of the active segment but does not change its
-    batches."""
+    """The cleaner reads the transaction index of the active segment, but does not change the
+    batches of this segment."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     transactional(log, 9, 0, b"a")
@@ -95,10 +95,10 @@ def test_markers_with_equal_keys_do_not_supersede_each_other() -> None:
 
 
 @pytest.mark.proves("transactions 41")
-def test_aborted_index_entry_is_kept_until_a_cleaning_after_its_last_batch() -> None:
+def test_index_entry_of_an_aborted_transaction_is_removed_one_cleaning_after_its_records() -> None:
     """As in Kafka, the first cleaning removes the aborted records and keeps the index entry. The
-    next cleaning removes the entry. A later cleaning removes the marker, because a consumer that
-    has read the entry waits for the marker."""
+    next cleaning removes the entry. The marker stays until a still later cleaning, because a
+    consumer that has already read the entry waits for the marker."""
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")
@@ -197,7 +197,7 @@ def judged(stable: tuple[int, int]) -> Cleanable:
         ((5, 50), 10, 0),
     ],
 )
-def test_dirty_part_ends_at_the_start_of_an_open_transaction(
+def test_dirty_part_of_a_log_ends_at_the_start_of_an_open_transaction(
     stable: tuple[int, int], end_offset: int, dirty_bytes: int
 ) -> None:
     found = judged(stable)

@@ -1,4 +1,4 @@
-"""The example in docs/internals/cleaning.md shows the result of a cleaning."""
+"""Tests that the example in docs/internals/cleaning.md shows the result of a cleaning."""
 
 from __future__ import annotations
 

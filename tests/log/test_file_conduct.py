@@ -58,7 +58,7 @@ def test_written_bytes_are_read_from_their_positions(fs: FileSystem, at: At) -> 
     file.fsync()
 
 
-def test_create_private_refuses_an_existing_file(fs: FileSystem, at: At) -> None:
+def test_method_create_private_refuses_an_existing_file(fs: FileSystem, at: At) -> None:
     file = fs.create_private(at("f"))
     file.write(0, b"secret")
     assert read_whole(fs, at("f")) == b"secret"
@@ -77,7 +77,7 @@ def test_bytes_between_file_end_and_a_later_write_are_zeros(fs: FileSystem, at: 
     assert file.size() == 4, "nothing at a distance is nothing"
 
 
-def test_truncate_shortens_or_pads_a_file(fs: FileSystem, at: At) -> None:
+def test_method_truncate_shortens_or_pads_a_file(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(0, b"abcdef")
     read = file.read_cached(0, 6)
@@ -257,7 +257,7 @@ def test_removed_file_stays_usable_through_its_open_handle(fs: FileSystem, at: A
     file.fsync()
 
 
-def test_remove_ignores_a_missing_file(fs: FileSystem, at: At) -> None:
+def test_method_remove_ignores_a_missing_file(fs: FileSystem, at: At) -> None:
     fs.remove(at("f"))
     fs.remove(at("no/f"))
     fs.make_directory(at("d"))
@@ -304,7 +304,7 @@ def test_directory_is_removed_with_its_content(fs: FileSystem, at: At) -> None:
         fs.remove_directory(at("ab"))
 
 
-def test_fsync_directory_raises_when_the_directory_does_not_exist(fs: FileSystem, at: At) -> None:
+def test_fsync_of_a_directory_that_does_not_exist_raises_an_error(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("d"))
     fs.fsync_directory(at("d"))
     put(fs, at("f"), b"")
@@ -332,7 +332,7 @@ def test_lock_of_a_locked_directory_is_refused(fs: FileSystem, at: At) -> None:
         fs.lock(at("no"))
 
 
-def test_write_whole_replaces_the_whole_file(fs: FileSystem, at: At) -> None:
+def test_function_write_whole_replaces_the_whole_file(fs: FileSystem, at: At) -> None:
     write_whole(fs, at("f"), b"long enough")
     write_whole(fs, at("f"), b"short")
     assert read_whole(fs, at("f")) == b"short"

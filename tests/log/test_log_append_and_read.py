@@ -93,7 +93,7 @@ def test_batches_too_large_for_a_segment_are_refused() -> None:
     assert caught.value.error_code == RECORD_LIST_TOO_LARGE
 
 
-def test_encoded_batches_are_written_unchanged() -> None:
+def test_method_append_encoded_writes_the_batches_unchanged() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     data = batch(0, b"a", b"b") + batch(2, b"c")

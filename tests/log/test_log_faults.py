@@ -229,7 +229,7 @@ class Worst(random.Random):
 
 
 @pytest.mark.parametrize("operation", ["fsync", "fsync_directory"])
-def test_flush_after_an_out_of_memory_flush_fsyncs_all_files(operation: str) -> None:
+def test_flush_fsyncs_all_files_after_a_flush_failed_with_a_memory_error(operation: str) -> None:
     """Regression: a flush after the failed flush did not fsync the file or directory whose fsync
     had failed. A power loss then removed acknowledged records."""
     fs = OutOfMemory()

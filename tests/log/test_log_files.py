@@ -64,7 +64,7 @@ def test_removed_file_stays_open_until_its_handle_is_dropped(tmp_path: Path) -> 
     assert path + ".deleted (deleted)" not in open_here()
 
 
-def test_write_whole_leaves_no_temporary_file(tmp_path: Path) -> None:
+def test_function_write_whole_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     write_whole(FS, path, b"first, and longer")
     write_whole(FS, path, b"second", durable=False)
@@ -72,7 +72,7 @@ def test_write_whole_leaves_no_temporary_file(tmp_path: Path) -> None:
     assert FS.list(str(tmp_path)) == ["f"]
 
 
-def test_interrupted_write_whole_keeps_the_old_content() -> None:
+def test_interrupted_call_of_function_write_whole_keeps_the_old_content() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/d")
     write_whole(fs, "/d/f", b"old")

@@ -178,7 +178,7 @@ def begun_epochs(fs: SimulatedFiles) -> LeaderEpochs:
     ("begins_at", "written"),
     [(9, b"0\n3\n0 0\n3 7\n4 9\n"), (7, b"0\n2\n0 0\n4 7\n")],
 )
-def test_new_epoch_is_written_into_the_existing_file(
+def test_new_leader_epoch_is_written_into_the_existing_epoch_file(
     fs: SimulatedFiles, begins_at: int, written: bytes
 ) -> None:
     epochs = begun_epochs(fs)

@@ -139,7 +139,7 @@ def test_damage_below_the_recovery_point_is_refused() -> None:
         open_log(fs, recovery_point=12)
 
 
-def test_scan_of_old_messages_raises_on_damage() -> None:
+def test_scan_of_old_messages_raises_an_error_at_damage() -> None:
     log = opened()
     log.fs.open(FIRST).write(len(PLAIN_0) + 40, b"\xff\xff")
     with pytest.raises(CorruptLog, match="CRC"):

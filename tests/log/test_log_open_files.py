@@ -43,7 +43,7 @@ SMALL = LogConfig(segment_bytes=220, index_interval_bytes=0, file_delete_delay_m
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors as Linux shows them")
-def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
+def test_many_logs_share_few_file_descriptors(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=20)
     logs = logs_in(tmp_path, fs, 60, SMALL)
     for value in (b"0", b"1", b"2", b"3", b"4"):

@@ -107,7 +107,7 @@ def test_sequence_numbers_are_checked_separately_for_each_producer() -> None:
     assert log.producers.highest_id == 2
 
 
-def test_refused_batch_does_not_change_its_producer() -> None:
+def test_refused_batch_does_not_change_the_state_of_its_producer() -> None:
     log = open_log(SimulatedFiles())
     log.append(sent(0, 0), 0, NOW_MS)
     for epoch, sequence in ((0, 5), (1, 5)):
@@ -116,7 +116,7 @@ def test_refused_batch_does_not_change_its_producer() -> None:
     assert log.append(sent(0, 1), 0, NOW_MS).first_offset == 1
 
 
-def test_failed_write_does_not_change_its_producer() -> None:
+def test_failed_write_does_not_change_the_state_of_its_producer() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append(sent(0, 0), 0, NOW_MS)
@@ -195,8 +195,8 @@ def test_truncation_restores_the_earlier_producer_state() -> None:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [1, 2, 3])
 def test_deletion_of_records_preserves_producer_sequence_numbers(start: int, clean: bool) -> None:
-    """The log start offset is after the newest snapshot: inside the active segment or at its
-    end."""
+    """The log start offset is after the newest snapshot: inside the active segment or at the end of
+    this segment."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for sequence in range(3):

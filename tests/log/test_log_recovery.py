@@ -1,5 +1,5 @@
-"""After an unclean stop a torn tail is truncated and reported, but damage in flushed records is
-refused."""
+"""After an unclean stop, a torn tail is truncated and reported, but a log with damage in flushed
+records is not opened."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_partial_batch_at_the_end_is_refused_after_a_clean_stop() -> None:
     assert caught.value.position == 138
 
 
-def test_scan_raises_on_damage_after_a_clean_stop() -> None:
+def test_scan_raises_an_error_at_damage_after_a_clean_stop() -> None:
     fs = SimulatedFiles()
     data = bytearray(three_batches())
     data[69 + 65] ^= 0x01
@@ -320,7 +320,7 @@ def test_interrupted_deletions_and_cleanings_are_completed() -> None:
     assert not fs.exists(f"{DIRECTORY}/00000000000000000000.log.deleted")
 
 
-def test_unfinished_cleaning_is_dropped() -> None:
+def test_open_removes_the_files_of_an_unfinished_cleaning() -> None:
     fs = two_segments()
     fs.put(f"{DIRECTORY}/00000000000000000000.log.cleaned", b"half")
     fs.put(f"{DIRECTORY}/00000000000000000003.log.swap", b"half")

@@ -27,7 +27,7 @@ def flushed_log() -> SimulatedFiles:
 @pytest.mark.parametrize(
     ("file", "position", "left"), [(FIRST, 10, 0), (FIRST, 69 + 65, 1), (SECOND, 69 + 20, 4)]
 )
-def test_damaged_log_is_truncated_at_the_damage_when_allowed(
+def test_damaged_log_is_truncated_at_the_damage_when_truncation_is_allowed(
     file: str, position: int, left: int, clean: bool
 ) -> None:
     fs = flushed_log()
@@ -47,7 +47,7 @@ def test_damaged_log_is_truncated_at_the_damage_when_allowed(
     assert values(open_log(fs, **SMALL))[-1] == (left, b"new")
 
 
-def test_log_that_ends_below_its_recovery_point_opens_when_allowed() -> None:
+def test_log_that_ends_below_its_recovery_point_opens_when_truncation_is_allowed() -> None:
     fs = flushed_log()
     del fs.names[SECOND].data[69:]
     with pytest.raises(CorruptLog, match="recovery point 5"):
@@ -58,7 +58,7 @@ def test_log_that_ends_below_its_recovery_point_opens_when_allowed() -> None:
     assert (log.log_end_offset, log.recovery_point) == (4, 4)
 
 
-def test_segment_that_overlaps_another_is_truncated_when_allowed() -> None:
+def test_segment_that_overlaps_another_segment_is_truncated_when_truncation_is_allowed() -> None:
     fs = flushed_log()
     fs.names[FIRST].data += batch(3, b"3") + batch(4, b"another 4")
     with pytest.raises(CorruptLog, match="ends at offset 5") as refused:

@@ -196,7 +196,7 @@ def test_truncation_removes_all_records_at_and_after_the_offset(offset: int) -> 
     assert values(open_log(fs)) == [*kept, (offset, b"new")]
 
 
-def test_leader_epochs_follow_truncations_and_deletions() -> None:
+def test_leader_epochs_are_updated_by_truncations_and_deletions() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100, retention_ms=-1)
     for epoch in (0, 0, 2, 5, 5):

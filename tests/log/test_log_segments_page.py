@@ -19,7 +19,7 @@ def files_of_the_page() -> dict[str, bytes]:
     }
 
 
-def test_segments_page_has_the_bytes_that_a_log_writes() -> None:
+def test_bytes_on_the_segments_page_equal_the_bytes_that_a_log_writes() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, index_interval_bytes=100)
     for number, value in enumerate((b"a", b"b", b"c")):

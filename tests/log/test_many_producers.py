@@ -297,7 +297,7 @@ def test_retention_keeps_segments_needed_until_the_snapshot_is_written() -> None
     assert log.apply_retention(NOW_MS) == [4, 5]
 
 
-def test_forget_idlest_does_not_remove_producers_with_an_open_transaction() -> None:
+def test_function_forget_idlest_does_not_remove_producers_with_an_open_transaction() -> None:
     log = open_log(SimulatedFiles())
     numbers = list(range(10_000))
     random.Random(3).shuffle(numbers)
@@ -327,7 +327,7 @@ def enter_one(
     producers.note(read_header(data))
 
 
-def test_forget_idlest_removes_no_more_than_necessary() -> None:
+def test_function_forget_idlest_removes_only_the_necessary_number_of_producers() -> None:
     producers = ProducerStates()
     enter(producers, 5000)
     for _ in producers.forget_idlest(4000):

@@ -54,7 +54,7 @@ def test_flushed_log_without_segments_is_refused(clean: bool, suffixes: tuple[st
     assert "log.recovery.missing=t-0" in str(caught.value.with_advice("t-0"))
 
 
-def test_unflushed_log_without_segments_is_refused_by_its_high_watermark() -> None:
+def test_unflushed_log_without_segments_is_refused_when_its_high_watermark_is_above_0() -> None:
     """The recovery point stays at 0 until the first roll, but the high watermark proves that
     records are lost."""
     fs = SimulatedFiles()

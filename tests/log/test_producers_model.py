@@ -261,8 +261,8 @@ class Play:
 
 
 def play(numbers: list[int]) -> None:
-    """Performs the steps twice that ``numbers`` determine: with snapshots that are written at once,
-    and with snapshots that are written in steps."""
+    """``numbers`` determine the steps. Performs the steps twice: with snapshots that are written at
+    once, and with snapshots that are written in steps."""
     Play(numbers).run(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_table, "SPREAD_ABOVE", 1)

@@ -34,7 +34,7 @@ def first_record_time(log: PartitionLog, offset: int) -> tuple[int, bool] | None
 
 
 def shown(found: RecordTime | None) -> tuple[int, bool] | None:
-    """Returns the fields of a result that are not only for metrics."""
+    """Returns the fields of a result except those that only metrics use."""
     return None if found is None else (found.timestamp_ms, found.approximate)
 
 

@@ -1,5 +1,5 @@
-"""Tests of a follower that appends batches of its leader. It checks the batches, updates its
-producer state, and stores the bytes unchanged."""
+"""Tests of a follower that appends batches of its leader. The follower checks the batches, updates
+its producer state, and stores the bytes unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def message(offset: int, value: bytes = b"v", magic: int = 1) -> bytes:
     return encode([Record(offset, NOW_MS, None, value)], magic)
 
 
-def test_append_replicated_stores_the_leaders_bytes() -> None:
+def test_method_append_replicated_stores_the_leaders_bytes() -> None:
     log = follower()
     data = batch(0, b"a", b"b", leader_epoch=3) + batch(2, b"c", leader_epoch=5)
 
@@ -48,7 +48,7 @@ def test_append_replicated_stores_the_leaders_bytes() -> None:
     assert log.epochs.entries[-2:] == [(3, 0), (5, 2)]
 
 
-def test_replicated_offsets_can_have_gaps() -> None:
+def test_offsets_of_replicated_batches_can_have_gaps() -> None:
     log = follower()
     log.append_replicated(batch(0, b"a") + batch(7, b"b"), NOW_MS)
     log.append_replicated(batch(20, b"c"), NOW_MS)
@@ -122,7 +122,7 @@ def test_replicated_messages_of_magic_0_and_1_have_no_leader_epoch() -> None:
     assert log.epochs.latest == 0
 
 
-def test_replicated_segments_roll_by_the_followers_settings() -> None:
+def test_follower_rolls_its_segments_according_to_its_own_settings() -> None:
     one = batch(0, b"x" * 100)
     log = follower(segment_bytes=3 * len(one))
     log.append_replicated(b"".join(batch(n, b"x" * 100) for n in range(10)), NOW_MS)
@@ -130,7 +130,7 @@ def test_replicated_segments_roll_by_the_followers_settings() -> None:
     assert [header.base_offset for _, header in log.scan()] == list(range(10))
 
 
-def test_append_replicated_accepts_a_bounded_number_of_batches() -> None:
+def test_method_append_replicated_accepts_a_bounded_number_of_batches() -> None:
     log = follower()
     data = b"".join(batch(n) for n in range(AT_ONCE + 10))
     taken = log.append_replicated(data, NOW_MS)

@@ -125,7 +125,7 @@ def test_transaction_index_entries_are_removed_with_their_segments() -> None:
 
 
 @pytest.mark.proves("transactions 17")
-def test_aborted_transaction_over_several_segments_is_found_from_each() -> None:
+def test_aborted_transaction_over_several_segments_is_found_from_each_segment() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=150)
     log.append(batch(producer=(99, 0, 0), transactional=True), 0, NOW_MS)
     for producer_id in range(1, 5):

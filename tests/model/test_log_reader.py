@@ -30,7 +30,7 @@ def test_slow_crc32c_returns_the_standard_check_value() -> None:
 
 
 @pytest.mark.parametrize("row", golden("OffsetCommitValue"), ids=lambda row: f"v{row['version']}")
-def test_offset_of_value_decodes_kafka_values_of_every_version(row: dict) -> None:
+def test_function_offset_of_value_decodes_kafka_values_of_every_version(row: dict) -> None:
     data = row["version"].to_bytes(2, "big") + bytes.fromhex(row["hex"])
     value = row["value"]
     assert offset_of_value(data, 7) == (
@@ -44,7 +44,7 @@ def test_offset_of_value_decodes_kafka_values_of_every_version(row: dict) -> Non
 
 
 @pytest.mark.parametrize("row", golden("GroupMetadataValue"), ids=lambda row: f"v{row['version']}")
-def test_group_of_value_decodes_kafka_values_of_every_version(row: dict) -> None:
+def test_function_group_of_value_decodes_kafka_values_of_every_version(row: dict) -> None:
     data = row["version"].to_bytes(2, "big") + bytes.fromhex(row["hex"])
     value = row["value"]
     group = group_of_value(data)
@@ -92,18 +92,18 @@ KEY = b"\0\x01" + b"\0\x01g" + b"\0\x01t" + bytes(4)
 VALUE_0 = bytes(2) + (42).to_bytes(8, "big") + b"\0\x02hi" + (9).to_bytes(8, "big")
 
 
-def test_read_log_returns_the_last_value_until_a_tombstone() -> None:
+def test_function_read_log_returns_the_last_value_until_a_tombstone() -> None:
     once = batch(0, record(0, KEY, VALUE_0), record(1, KEY, VALUE_0))
     assert read_log(once).offsets == {"g": {("t", 0): (42, -1, "hi", 9, -1, 1)}}
     assert read_log(once + batch(2, record(0, KEY, None))).offsets == {}
 
 
-def test_read_log_counts_keys_of_unknown_types() -> None:
+def test_function_read_log_counts_keys_of_unknown_types() -> None:
     state = read_log(batch(0, record(0, b"\0\x10" + b"\0\x01g", b"")))
     assert (state.unknown_keys, state.offsets, state.groups) == (1, {}, {})
 
 
-def test_read_log_raises_when_a_bit_is_flipped() -> None:
+def test_function_read_log_raises_an_error_when_a_bit_is_flipped() -> None:
     data = bytearray(batch(0, record(0, KEY, VALUE_0)))
     data[-2] ^= 1
     with pytest.raises(AssertionError, match="CRC"):

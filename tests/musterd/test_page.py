@@ -36,7 +36,7 @@ def run(folder: Path, *files: str) -> str:
 
 
 @pytest.mark.campaign
-def test_python_examples_in_testing_with_muster_pass(tmp_path: Path) -> None:
+def test_python_examples_on_the_page_testing_with_muster_pass(tmp_path: Path) -> None:
     found = blocks("docs/test/testing-with-muster.md")
     tests = sum(len(re.findall(r"^(?:async )?def test_", text, re.M)) for text in found)
 
@@ -45,7 +45,7 @@ def test_python_examples_in_testing_with_muster_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_python_examples_in_clusters_pass(tmp_path: Path) -> None:
+def test_python_examples_on_the_page_about_clusters_pass(tmp_path: Path) -> None:
     found = blocks("docs/test/clusters.md")
 
     assert len(found) == 2

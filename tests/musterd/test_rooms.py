@@ -58,7 +58,7 @@ def test_musterd_replaces_imported_modules_with_names_of_its_packages(tmp_path: 
     assert said == f"muster {__version__}\n"
 
 
-def test_import_musterd_loads_no_other_package_of_muster() -> None:
+def test_import_of_musterd_loads_no_other_package_of_muster() -> None:
     asked = (
         "import sys; before, path = set(sys.modules), list(sys.path); import musterd;"
         "print(sorted(set(sys.modules) - before), sys.path == path)"

@@ -39,7 +39,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def numbers(chance: random.Random, values: list[int]) -> Sequence[int]:
-    """Returns a column as a request has it, or as the log has it."""
+    """Returns ``values`` as a tuple, an array or a list, because the columns of requests and of the
+    log have different types."""
     kind = chance.random()
     return tuple(values) if kind < 0.3 else array("q", values) if kind < 0.4 else values
 
@@ -132,7 +133,7 @@ def commit_of(chance: random.Random) -> OffsetCommit:
     return OffsetCommit("", "billing", -1, "", None, retention_ms, topics, "", "", "", False)
 
 
-def test_compiled_runs_of_a_commit_equal_those_of_python(
+def test_compiled_code_makes_the_same_runs_of_a_commit_as_python_code(
     compiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(1)

@@ -162,6 +162,6 @@ def read_by(read: Callable[[bytes, bytes], object], key: bytearray, value: bytea
         return Malformed
 
 
-def test_string_that_does_not_fit_a_key_is_refused() -> None:
+def test_string_too_long_for_a_record_key_is_refused() -> None:
     with pytest.raises(UnwritableRun, match="40000 bytes"):
         encode_key("g" * 40_000, EpochRecord(None))

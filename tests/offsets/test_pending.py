@@ -50,7 +50,7 @@ def test_commit_with_the_higher_log_offset_applies_after_the_transaction() -> No
     assert offset(folded(plain, transactional, end)) == 8
 
 
-def test_plain_commit_does_not_remove_pending_offsets() -> None:
+def test_non_transactional_commit_does_not_remove_pending_offsets() -> None:
     cache = folded(pending(7, run({0: 8})), run({0: 10}))
     assert cache.pending.producers("g", "t") == {0: (7,)}
 
@@ -83,7 +83,7 @@ def test_tombstone_removes_the_pending_offset() -> None:
     assert cache.keys("g") == [("t", 1)]
 
 
-def test_metadata_and_expiry_time_are_replaced_with_the_offset() -> None:
+def test_new_offset_also_replaces_metadata_and_expiry_time() -> None:
     expiring = run({0: 4}, text="mine")
     expiring.expire_timestamp_ms = 99
     cache = folded(run({0: 1, 1: 1}, text="old"), pending(7, expiring), marker(7, committed=True))
@@ -99,7 +99,7 @@ def test_pending_offsets_of_distant_partitions_are_committed() -> None:
     assert cache.keys("g") == [("t", 0), ("t", 5), ("t", 2**31 - 1)]
 
 
-def test_deletable_partitions_exclude_partitions_with_a_later_pending_offset() -> None:
+def test_function_deletable_excludes_partitions_with_a_later_pending_offset() -> None:
     cache = folded(
         run({0: 1, 1: 1, 2: 1}),  # log offsets 0 to 2
         pending(7, run({1: 2, 3: 2})),  # log offsets 3 and 4
@@ -185,7 +185,7 @@ STEPS: st.SearchStrategy[Run | OwnBatch] = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=25))
-def test_random_runs_result_in_the_same_offsets_as_in_the_model(
+def test_offset_cache_equals_the_model_after_a_replay_of_random_records(
     steps: Sequence[Run | OwnBatch],
 ) -> None:
     cache, model, at = OffsetCache(), Model(), 0

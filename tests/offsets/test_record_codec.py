@@ -140,7 +140,7 @@ def test_records_with_keys_of_unknown_types_are_skipped_and_counted() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100, 200])
 @pytest.mark.parametrize("first_delta", [0, 1, 60, 63, 64, 200, 8100, 8191, 8192, 20_000])
-def test_fast_encoder_writes_the_same_bytes_as_the_plain_encoder(
+def test_fast_encoder_of_commits_writes_the_same_bytes_as_the_encoder_of_single_records(
     count: int, first_delta: int
 ) -> None:
     run = commit(count, "группа", "orders")
@@ -190,8 +190,8 @@ def test_tombstone_has_the_key_and_a_null_value(run: OffsetTombstones) -> None:
 
 
 def flattened(based_runs) -> list:
-    """Returns one tuple per record, so that two results compare equal if they divide the records
-    into runs differently."""
+    """Returns one tuple per record. Two results with the same records are equal even if they divide
+    the records into runs differently."""
     said = []
     for base_offset, run in based_runs:
         for i in range(len(run)):
@@ -259,7 +259,9 @@ def test_consecutive_runs_of_similar_records_are_decoded_without_loss(
 
 
 @pytest.mark.parametrize("place", range(43))
-def test_record_with_a_changed_byte_is_decoded_alike_in_a_run_and_alone(place: int) -> None:
+def test_record_with_a_changed_byte_has_the_same_result_when_decoded_in_a_run_and_alone(
+    place: int,
+) -> None:
     section = bytearray(run_records(commit(40), 0))
     size = len(section) // 40
     section[20 * size + place % size] ^= 1
@@ -307,7 +309,7 @@ def test_unknown_version_of_a_value_is_refused() -> None:
 
 @pytest.mark.campaign
 @given(runs(), st.data())
-def test_damaged_section_is_read_or_raises_corrupt_record(run, data) -> None:
+def test_damaged_records_section_is_read_or_raises_corrupt_record(run, data) -> None:
     section = bytearray(run_records(run, 0))
     if data.draw(st.booleans()):
         del section[data.draw(st.integers(0, len(section))) :]
@@ -352,7 +354,9 @@ def test_run_with_a_string_above_32767_bytes_is_refused(run: Run) -> None:
 
 @pytest.mark.campaign
 @given(runs(), st.integers(0, 20_000))
-def test_upper_bound_of_the_size_of_a_run_is_close_to_the_size(run: Run, first_delta: int) -> None:
+def test_upper_bound_of_the_encoded_size_of_a_run_is_close_to_the_size(
+    run: Run, first_delta: int
+) -> None:
     size = len(run_records(run, first_delta))
     members = len(run.value.members) if isinstance(run, GroupRun) and run.value else 0
     assert size <= run_bytes_at_most(run) <= size + 20 * len(run) + 8 * members

@@ -170,7 +170,7 @@ def test_example_of_the_snapshot_page_is_read_and_written() -> None:
 @pytest.mark.proves("transactions 39")
 @pytest.mark.campaign
 @given(histories, histories)
-def test_restored_cache_equals_the_original_before_and_after_later_runs(
+def test_cache_restored_from_a_snapshot_equals_the_original_also_after_later_runs(
     before: list[Run | OwnBatch], after: list[Run | OwnBatch]
 ) -> None:
     cache = cache_of(before)
@@ -187,7 +187,7 @@ def test_restored_cache_equals_the_original_before_and_after_later_runs(
 
 @pytest.mark.campaign
 @given(st.dictionaries(st.text(max_size=20), st.tuples(st.integers(0, 2**62), group_values)))
-def test_group_records_of_a_snapshot_are_equal_to_those_written(
+def test_group_records_read_from_a_snapshot_equal_the_written_records(
     groups: dict[str, tuple[int, GroupValue]],
 ) -> None:
     image = read_image(image_of(cache_of([]), groups))
@@ -197,7 +197,7 @@ def test_group_records_of_a_snapshot_are_equal_to_those_written(
 
 
 @given(st.lists(consumer_records, min_size=1, max_size=10))
-def test_consumer_group_records_of_a_snapshot_are_equal_to_those_written(
+def test_consumer_group_records_read_from_a_snapshot_equal_the_written_records(
     records: list[ConsumerRecord],
 ) -> None:
     image = read_image(image_of(cache_of([]), {}, records))
@@ -207,7 +207,7 @@ def test_consumer_group_records_of_a_snapshot_are_equal_to_those_written(
 
 
 @given(st.lists(share_records, min_size=1, max_size=10))
-def test_share_group_records_of_a_snapshot_are_equal_to_those_written(
+def test_share_group_records_read_from_a_snapshot_equal_the_written_records(
     records: list[ShareRecord],
 ) -> None:
     image = read_image(image_of(cache_of([]), {}, (), records))
@@ -216,7 +216,7 @@ def test_share_group_records_of_a_snapshot_are_equal_to_those_written(
 
 
 @given(st.lists(streams_records, min_size=1, max_size=10))
-def test_streams_group_records_of_a_snapshot_are_equal_to_those_written(
+def test_streams_group_records_read_from_a_snapshot_equal_the_written_records(
     records: list[StreamsRecord],
 ) -> None:
     image = read_image(image_of(cache_of([]), {}, (), (), records))

@@ -121,7 +121,9 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("kind", "record", "value"), RECORDS, ids=IDS)
-def test_record_has_the_bytes_of_kafka(kind: int, record: StreamsRecord, value: str) -> None:
+def test_record_has_the_same_bytes_as_in_kafka(
+    kind: int, record: StreamsRecord, value: str
+) -> None:
     key = encode_key("g", record)
     assert key[:5] == kind.to_bytes(2, "big") + b"\0\1g"
     encoded = encode_value(record)
@@ -199,7 +201,7 @@ def test_malformed_value_raises_an_error(value: bytes, error: str) -> None:
         decode(encode_key("g", StreamsEpochRecord(None)), value)
 
 
-def test_string_that_does_not_fit_a_key_is_refused() -> None:
+def test_string_too_long_for_a_record_key_is_refused() -> None:
     with pytest.raises(UnwritableRun, match="40000 bytes"):
         encode_key("g" * 40_000, StreamsEpochRecord(None))
 

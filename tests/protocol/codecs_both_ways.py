@@ -34,7 +34,8 @@ def built() -> ModuleType:
 
 
 def in_python(codec: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the Python codec. If ``codec`` is a compiled codec, this is its fallback."""
+    """Returns the Python codec: the fallback of ``codec`` if ``codec`` is compiled, otherwise
+    ``codec`` itself."""
     found: Callable[..., Any] = getattr(codec, "__self__", codec)
     return found
 

@@ -52,7 +52,7 @@ def decode(module: ModuleType, version: int, data: bytes) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(("module", "version"), CASES, ids=name_case)
-def test_compiled_decoder_returns_the_result_of_python_or_none(
+def test_compiled_decoder_returns_the_result_of_the_python_decoder_or_none(
     module: ModuleType, version: int
 ) -> None:
     chance = random.Random(version)
@@ -97,7 +97,7 @@ def test_compiled_decoder_allocates_no_memory_for_a_wrong_element_count(
         assert peak < 4096, path
 
 
-def test_compiled_codec_calls_the_python_codec_for_unusual_arguments() -> None:
+def test_compiled_codec_passes_unusual_arguments_to_the_python_codec() -> None:
     calls: list[tuple[Any, ...]] = []
 
     def python(*arguments: Any) -> str:

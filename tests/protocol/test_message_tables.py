@@ -87,7 +87,7 @@ def test_each_api_key_has_a_name() -> None:
     assert flexible == api_keys.FIRST_FLEXIBLE
 
 
-def test_error_codes_are_those_of_kafka() -> None:
+def test_error_codes_names_and_retriable_flags_equal_those_of_kafka() -> None:
     assert {e["code"]: e["name"] for e in ERRORS} == errors.NAMES
     assert {e["code"] for e in ERRORS if e["retriable"]} == errors.RETRIABLE
     for code, name in errors.NAMES.items():

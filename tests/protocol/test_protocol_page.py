@@ -19,7 +19,7 @@ def examples() -> list[bytes]:
     return [bytes.fromhex(re.sub("#.*", "", block)) for block in blocks]
 
 
-def test_request_of_the_protocol_page_is_read_and_written() -> None:
+def test_request_example_on_the_protocol_page_is_decoded_and_encoded() -> None:
     (frame,) = Framer(1000).feed(examples()[0])
     header = decode_request_header(frame)
     assert (header.api_key, header.api_version, header.correlation_id) == (9, 6, 7)
@@ -35,7 +35,7 @@ def test_request_of_the_protocol_page_is_read_and_written() -> None:
     )
 
 
-def test_response_of_the_protocol_page_is_written_and_read() -> None:
+def test_response_example_on_the_protocol_page_is_encoded_and_decoded() -> None:
     paid = ("paid", (0, 2), (41, -1), (3, -1), None, 0)
     frame = offset_fetch.ENCODE_RESPONSE[6](7, 0, [("orders", 0, [paid])])
     assert frame == examples()[1]

@@ -108,7 +108,7 @@ def test_wrong_element_count_is_refused_before_an_object_is_created(name: str) -
     assert tried == sum(len(array_paths(tuple(api.request), v)) for v in api.versions)
 
 
-def test_count_is_refused_when_its_elements_cannot_fit_the_message() -> None:
+def test_element_count_is_refused_when_the_elements_cannot_fit_the_message() -> None:
     # Ten topics of OffsetCommit v2 take at least 6 bytes each; 30 bytes cannot hold them.
     data = b"\0\x01g" + b"\0\0\0\1" + b"\0\0" + bytes(8) + b"\0\0\0\x0a" + bytes(30)
     with pytest.raises(ProtocolError, match="an array has 10 elements, but 30 bytes are left"):

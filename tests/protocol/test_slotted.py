@@ -133,7 +133,7 @@ def test_slotted_class_is_compiled_once_at_its_first_object(
 
 
 @pytest.mark.parametrize("more", [{"default": 1}, {"default_factory": int, "compare": False}])
-def test_unknown_field_option_of_a_slotted_class_raises(more: dict[str, Any]) -> None:
+def test_unknown_field_option_of_a_slotted_class_raises_type_error(more: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"Point\.x: field"):
 
         @slotted
@@ -141,7 +141,7 @@ def test_unknown_field_option_of_a_slotted_class_raises(more: dict[str, Any]) ->
             x: int = field(**more)
 
 
-def test_class_variable_of_a_slotted_class_raises() -> None:
+def test_class_variable_of_a_slotted_class_raises_type_error() -> None:
     with pytest.raises(TypeError, match=r"Point\.x: a ClassVar is not a field of the objects"):
 
         @slotted

@@ -88,7 +88,7 @@ def test_broker_registration_without_plaintext_listener_has_null_host_and_port_m
 
 @pytest.mark.proves("clusters 17")
 def test_rewritten_topic_keeps_id_reassignments_and_unknown_fields() -> None:
-    """If a broker dropped the topic id when it rewrites the node, the controller would assign a new
+    """If a broker dropped the topic id when it rewrote the node, the controller would assign a new
     topic id, which every replica would refuse."""
     data = (
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":{"1":[2],"0":[1,2,3]},'
@@ -193,7 +193,7 @@ def test_nodes_of_settings_and_change_notifications_have_kafkas_form() -> None:
     assert number_of("something") == -1
 
 
-def test_request_nodes_of_old_tools_are_decoded() -> None:
+def test_zookeeper_nodes_in_which_old_tools_store_requests_are_decoded() -> None:
     targets = {("t", 0): (2, 3)}
     assert decode_reassignments(encode_reassignments(targets)) == targets
     preferred = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'

@@ -28,7 +28,8 @@ _OPTIONS = re.compile(r"isr|replicas|version|end|hw")
 
 
 class Conversation:
-    """A conversation with broker 1 as the leader of one partition."""
+    """Executes lines of text as events on broker 1, which leads one partition, and returns the
+    outcomes as text."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.now_ms = 1_000_000

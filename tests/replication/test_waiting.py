@@ -28,7 +28,7 @@ def test_waiting_time_begins_at_the_append_of_the_first_uncommitted_record() -> 
     assert (led.high_watermark, led.waits_since_ms) == (9, NEVER)
 
 
-def test_removes_in_ms_is_the_time_until_a_lagging_replica_leaves_the_isr() -> None:
+def test_field_removes_in_ms_is_the_time_until_a_lagging_replica_leaves_the_isr() -> None:
     led = _led()
     led.begun(1_000)
     led.follower_fetched(2, 0, 0, 1_000)

@@ -115,8 +115,8 @@ class World:
         """The value of each committed offset. An offset is committed if a leader has announced a
         higher high watermark."""
         self.appended_by: dict[int, tuple[int, int]] = {}
-        """The broker that has appended in each leader epoch, with the number of restarts of this
-        broker."""
+        """By leader epoch: the broker that has appended records in this epoch, and how often the
+        broker had restarted by then."""
         self.values = 0
         self.moves = 0
         self._announce()

@@ -25,7 +25,7 @@ def test_flag_of_a_login_module_is_case_insensitive(flag):
     assert parse_jaas(f"M {flag};") == LoginModule("M", {})
 
 
-def test_escapes_are_read_as_by_java():
+def test_escapes_in_jaas_text_are_decoded_as_by_java():
     assert parse_jaas(r'M required a="\101\t\q\60x";').options == {"a": "A\tq0x"}
 
 
@@ -51,7 +51,7 @@ def test_jaas_error_names_the_mistake_without_option_values(text, said):
 
 
 @given(st.text(max_size=100))
-def test_random_text_is_a_login_module_or_an_error(text):
+def test_random_text_is_parsed_as_a_login_module_or_raises_jaas_error(text):
     with suppress(JaasError):
         assert parse_jaas(text).name
 

@@ -81,8 +81,8 @@ def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_as(shard: GroupShard, **other: Any) -> Any:
-    """Returns a substitute for a shard whose view has the parts ``other``. A snapshot reads this
-    view."""
+    """Returns a substitute for a shard, for a snapshot. The view of the substitute has the parts of
+    the shard's view, except that ``other`` replaces some of them."""
     view = shard.view
     parts = {
         "offsets": view.offsets,

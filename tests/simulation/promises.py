@@ -1,4 +1,5 @@
-"""Checks that acknowledged records are never lost, and that each record that is read was written.
+"""Checks that acknowledged records are never lost, and that only records that were written are
+read.
 
 `Promises` stores all accepted records, and the offset up to which replies were sent. A client that
 received a reply may rely on all earlier records. Each load of a shard is checked against the
@@ -17,7 +18,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.told = 0
-        """An offset. The broker has sent replies that depend on all records below it."""
+        """The log offset after the last record on which a reply of the broker depends."""
         self._written: dict[bytes, list[tuple[int, bytes | None]]] = {}
         """The log offset and the value of each written record, by key, in ascending order."""
         self._open: dict[int, list[int]] = {}
@@ -46,8 +47,8 @@ class Promises:
         self.told = min(self.told, log_offset)
 
     def kept(self, found: Iterable[ModelRecord], end: int) -> None:
-        """Checks the records ``found`` that a loading shard has read. The log ends at offset
-        ``end``."""
+        """Checks that ``found``, the records that the load of a shard has read, contain all
+        acknowledged records. The log ends at offset ``end``."""
         assert end >= self.told, f"the log ends at {end}, and {self.told} was acknowledged"
         newest: dict[bytes, int] = {}
         self._aborted = {each for each in self._aborted if each < end}

@@ -72,7 +72,8 @@ class ReplyChecks:
     def __init__(self, world: World) -> None:
         self.world = world
         self.model = ModelState()
-        """The state according to the second decoder, after all accepted batches."""
+        """The state after all accepted batches, as the tests' own decoder reads it from the
+        batches."""
         self.before = Before()
         self.loads = 0
         self.removals: dict[str, int] = {}
@@ -120,8 +121,8 @@ class ReplyChecks:
                 self._note_given(call, group)
 
     def _note_given(self, call: SyncGroup, group: Group) -> None:
-        """Stores the assignments in a leader's SyncGroup. Members receive them only if the call is
-        accepted."""
+        """Stores the assignments that a SyncGroup of the group's leader contains. Members receive
+        the assignments only if the SyncGroup is accepted."""
         if (call.member_id, call.generation_id) == (group.leader_id, group.generation_id):
             key = (call.group_id, self._life(call.group_id), call.generation_id)
             self.given[key] = {_identity(name): value for name, value in call.assignments}
@@ -245,8 +246,8 @@ class ReplyChecks:
         self.count("transactional commit")
 
     def _check_fetch(self, call: OffsetFetch, reply: FetchReply) -> None:
-        """Asserts that fetched offsets equal those of the second decoder, or -1 for a partition
-        without an offset."""
+        """Asserts that fetched offsets equal those that ``self.model`` has read from the log, or -1
+        for a partition without an offset."""
         assert reply.error_code == NONE
         stored = self.model.offsets.get(call.group_id, {})
         fetched = {
@@ -297,7 +298,7 @@ class ReplyChecks:
         self.count("describe")
 
     def replied(self, call: Call, reply: Reply) -> None:
-        """Checks a reply, with or without parking of its request."""
+        """Checks the reply to a call, whether or not the request was parked."""
         if isinstance(call, JoinGroup) and isinstance(reply, JoinReply):
             self._check_join_reply(call, reply)
         elif isinstance(call, SyncGroup) and isinstance(reply, SyncReply):

@@ -286,8 +286,8 @@ def generations_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: a leader that repeats SyncGroup before all members have synced changes the
-    assignment."""
+    """Plants a fault: the assignment changes if the leader repeats SyncGroup before all members
+    have synced."""
     real = coordinator.classic.membership._assign
 
     def assign(step: Step, group: Group, call: Any) -> None:
@@ -441,13 +441,16 @@ FOUND_SOON = set(PLANTS) - {
     the_cleaner_takes_tombstones_that_a_snapshot_needs,
     a_flush_is_not_waited_for,
 }
-"""Planted faults that are detected in less than a second. The campaign covers the other faults."""
+"""Planted faults that are detected in less than a second. The other planted faults are tested only
+by `make campaign`."""
 
 
 @pytest.mark.planted("simulated shard")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_planted_core_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_each_fault_planted_into_the_group_core_or_the_disk(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):
         try:

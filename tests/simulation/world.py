@@ -53,7 +53,7 @@ class World:
         self.log = SimulatedLog(flushes=self.rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
-        """The offset after the last replayed record."""
+        """The log offset after the last record that the shard has replayed."""
         self.held: list[Held] = []
         self.open: dict[int, Request] = {}
         """Requests that the shard has not answered, by ticket."""

@@ -67,8 +67,8 @@ def end(name: str, version: int, *, committed: bool) -> Step:
 
 
 def _one_by_one() -> list[Step]:
-    """Returns requests that each add one partition of one of several topics in turn, so that the
-    record has many sizes."""
+    """Returns requests that each add one partition to the transaction. The topics of the requests
+    alternate, so the transaction's record grows through many sizes."""
     topics = ("wide", "metrics", "orders.v2")
     return [Step("add", "wide", 3, {topic: [p]}) for p in range(36) for topic in topics]
 
@@ -111,8 +111,8 @@ STEPS = [
     add("grüße 🙂", 4, t=[1]),
     end("grüße 🙂", 5, committed=True),
 ]
-"""The list of requests. Each request is repeated until its error is no longer
-CONCURRENT_TRANSACTIONS."""
+"""The requests that are sent to Kafka and to Muster's core, in order. Each request is repeated
+until its error is no longer CONCURRENT_TRANSACTIONS."""
 
 
 def read_golden() -> list[StoredRecord]:

@@ -142,7 +142,7 @@ def test_journal_entry_of_a_transaction_names_the_operator_who_wrote_its_marker(
             assert (stories[-1].outcome, stories[-1].cause) == (Outcome.ABORTED, Cause.ADMIN)
 
 
-def test_wait_of_a_reader_seen_shortly_before_the_end_lasts_until_the_last_marker() -> None:
+def test_wait_of_a_group_seen_shortly_before_a_transaction_end_ends_at_the_last_marker() -> None:
     told = JournalRun()
     told.begin()
     for _ in range(3):
@@ -153,7 +153,7 @@ def test_wait_of_a_reader_seen_shortly_before_the_end_lasts_until_the_last_marke
     assert (wait.reader, wait.seen_ms, wait.over) == (INVOICES, NOON + 15_005, True)
 
 
-def test_wait_of_a_reader_not_seen_lately_ends_when_it_was_last_seen_waiting() -> None:
+def test_wait_of_a_group_for_a_transaction_ends_when_the_group_was_last_seen_waiting() -> None:
     told = JournalRun()
     told.begin()
     told.ms += 5_000
@@ -164,7 +164,7 @@ def test_wait_of_a_reader_not_seen_lately_ends_when_it_was_last_seen_waiting() -
     assert wait.seen_ms == NOON + 5_000
 
 
-def test_aborted_transactions_are_kept_longer_than_short_commits() -> None:
+def test_aborted_transactions_are_kept_longer_in_the_journal_than_short_commits() -> None:
     told = JournalRun()
     told.begin()
     told.finish(False, Cause.TIMEOUT)
@@ -184,7 +184,7 @@ def test_aborted_transactions_are_kept_longer_than_short_commits() -> None:
     assert journal.ended[Outcome.COMMITTED, Cause.CLIENT] == 50
 
 
-def test_committed_transaction_that_was_open_for_long_is_kept_longer() -> None:
+def test_long_committed_transaction_is_kept_longer_in_the_journal_than_a_short_one() -> None:
     told = JournalRun()
     told.begin()
     told.ms += LONG_MS
@@ -237,7 +237,9 @@ def test_every_open_transaction_is_written_when_the_journal_stops() -> None:
     assert [each.outcome for each in told.next_run().stories()] == [Outcome.OPEN]
 
 
-def test_restored_open_transaction_becomes_unknown_when_the_next_transaction_begins() -> None:
+def test_outcome_of_a_restored_open_transaction_is_unknown_when_the_next_transaction_begins() -> (
+    None
+):
     """The previous process died before it wrote the journal line about the end of the
     transaction."""
     told = JournalRun()
@@ -332,7 +334,7 @@ def test_later_events_do_not_change_a_journal_entry_that_is_being_written() -> N
     assert (len(taken.partitions), taken.waits) == (2, {})
 
 
-def test_example_of_the_journal_page_is_read_and_written() -> None:
+def test_transaction_example_on_the_journal_page_is_decoded_and_encoded() -> None:
     section = PAGE.read_text().split("\n## Transactions\n")[1]
     text = section.split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)

@@ -43,7 +43,7 @@ def kept_of(value: TransactionValue) -> Kept:
 
 
 def as_written(kept: Kept, level: int) -> Kept:
-    """Returns the fields of ``kept`` that a record of the value version contains."""
+    """Returns ``kept`` with only the fields that a record of value version ``level`` contains."""
     written = replace(kept, last=-1)
     return written if level else replace(written, prev=-1, next=-1, rules=0)
 

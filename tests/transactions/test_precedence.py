@@ -53,7 +53,7 @@ none   | 900000  | 7    | 9     | NONE
 
 
 @pytest.mark.parametrize(("name", "timeout", "pid", "epoch", "error"), rows(INIT))
-def test_init_producer_id_checks_in_the_order_of_the_table(
+def test_init_producer_id_returns_the_error_of_its_first_failing_check(
     driver: Driver, name: str, timeout: str, pid: str, epoch: str, error: str
 ) -> None:
     call = InitProducerId("t", name, int(timeout), int(pid), int(epoch))
@@ -74,7 +74,7 @@ x      | 1000 | 1     | 100        | NONE
 
 
 @pytest.mark.parametrize(("name", "pid", "epoch", "partitions", "error"), rows(ADD))
-def test_add_partitions_checks_in_the_order_of_the_table(
+def test_add_partitions_returns_the_error_of_its_first_failing_check(
     driver: Driver, name: str, pid: str, epoch: str, partitions: str, error: str
 ) -> None:
     before = len(driver.log)
@@ -99,7 +99,7 @@ open   | 1001 | 0     | 0         | NONE
 
 
 @pytest.mark.parametrize(("name", "pid", "epoch", "partition", "error"), rows(VERIFY))
-def test_verify_partitions_checks_in_the_order_of_the_table(
+def test_verify_partitions_returns_the_error_of_its_first_failing_check(
     driver: Driver, name: str, pid: str, epoch: str, partition: str, error: str
 ) -> None:
     call = VerifyPartitions("t", name, int(pid), int(epoch), [("t", [int(partition)])])
@@ -134,7 +134,7 @@ open   | 1001 | 0     | 2     | NONE
 
 
 @pytest.mark.parametrize(("name", "pid", "epoch", "rules", "error"), rows(END))
-def test_end_transaction_checks_in_the_order_of_the_table(
+def test_end_transaction_returns_the_error_of_its_first_failing_check(
     driver: Driver, name: str, pid: str, epoch: str, rules: str, error: str
 ) -> None:
     call = EndTransaction("t", name, int(pid), int(epoch), True, int(rules))
@@ -144,7 +144,7 @@ def test_end_transaction_checks_in_the_order_of_the_table(
 @pytest.mark.parametrize(
     ("name", "error"), [("none", "TRANSACTIONAL_ID_NOT_FOUND"), ("x", "NONE"), ("ending", "NONE")]
 )
-def test_describe_transaction_checks_in_the_order_of_the_table(
+def test_describe_transaction_returns_the_error_of_its_first_failing_check(
     driver: Driver, name: str, error: str
 ) -> None:
     assert NAMES[driver.error(DescribeTransaction("t", name))] == error

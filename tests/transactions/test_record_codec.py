@@ -79,7 +79,7 @@ def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
 
 
 @given(values(), st.sampled_from([0, 1]))
-def test_transaction_value_is_encoded_as_by_the_schema_codec_and_decoded(
+def test_encoded_transaction_value_equals_that_of_the_schema_codec_and_is_decoded(
     value: TransactionValue, version: int
 ) -> None:
     data = encode_value(value, version)
@@ -124,7 +124,7 @@ def test_damaged_transaction_value_is_decoded_or_raises_a_record_error(
         list(runs_of_records([Record(7, 0, encode_key("x"), bytes(encoded))], Counter()))
 
 
-def test_values_of_kafkas_serializer_are_read_and_written() -> None:
+def test_transaction_values_of_kafkas_serializer_are_read_and_written() -> None:
     lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     golden = [line for line in lines if line["record"] == "TransactionLogValue"]
     assert {line["version"] for line in golden} == {0, 1}

@@ -1,5 +1,5 @@
-"""Tests of timeouts, expiries and loads, which run in pieces, and of the bounded size of the stored
-state."""
+"""Tests of timeouts, expiries and loads, which run in several steps, and of the bounded size of the
+stored state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def begun(driver: Driver, count: int) -> None:
         driver.handle(AddPartitions("a", *owner, [("t", [number])], TV2))
 
 
-def test_transaction_timeouts_are_handled_in_pieces() -> None:
+def test_transaction_timeouts_are_handled_in_slices() -> None:
     driver = Driver()
     begun(driver, 25)
     driver.mono_ms = 10_000
@@ -74,7 +74,7 @@ def test_producer_has_one_timeout_heap_entry_after_many_transactions() -> None:
     assert len(state.expiries) == 1
 
 
-def test_expired_ids_are_removed_in_pieces_that_fit_a_batch() -> None:
+def test_expired_transactional_ids_are_removed_in_groups_that_fit_a_batch() -> None:
     driver = Driver(max_record_bytes=80_000, expiration_ms=1000)
     for number in range(9):
         driver.handle(InitProducerId("i", f"{number}" * 20_000, 1000, -1, -1))
@@ -131,7 +131,7 @@ def test_ten_thousand_partitions_make_one_record_and_one_set_of_markers() -> Non
     assert driver.error(InitProducerId("i", "x", 60_000, -1, -1)) == CONCURRENT_TRANSACTIONS
 
 
-def test_a_hundred_thousand_ids_are_loaded_within_three_seconds() -> None:
+def test_a_hundred_thousand_transactional_ids_are_loaded_within_three_seconds() -> None:
     value = TransactionValue(5, 3, 60_000, State.COMPLETE_COMMIT, (), 1_000_000, 900_000, 5, -1, 2)
     data = encode_value(value, 1)
     records = [Record(i, 0, encode_key(f"producer-{i}"), data) for i in range(IDS)]
@@ -152,7 +152,7 @@ def test_a_hundred_thousand_ids_are_loaded_within_three_seconds() -> None:
         assert time.thread_time() - began < 0.01, "a sweep looks at what is due, not at all"
 
 
-def test_load_sends_markers_of_prepared_transactions_in_pieces() -> None:
+def test_load_of_a_shard_sends_markers_of_prepared_transactions_in_slices() -> None:
     shard = TransactionShard(TransactionConfig("markers", ProducerIds()))
     for number in range(250):
         state = State.PREPARE_COMMIT if number % 2 else State.ONGOING

@@ -117,7 +117,7 @@ def made(request: str, driver: Driver) -> Call:
 
 
 @pytest.mark.parametrize(("request_name", *(each.wire_name for each in STATES)), rows(REQUESTS))
-def test_each_request_in_each_state_has_the_outcome_of_the_table(
+def test_each_request_in_each_transaction_state_has_the_expected_outcome(
     request_name: str,
     Empty: str,
     Ongoing: str,

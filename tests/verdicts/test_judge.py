@@ -431,7 +431,7 @@ TABLE = [
     [row[1:] for row in TABLE],
     ids=[f"{row[2]}: {row[0]}" for row in TABLE],
 )
-def test_facts_result_in_the_expected_verdict_and_sentence(
+def test_facts_about_a_group_result_in_the_expected_verdict_and_sentence(
     facts: GroupFacts, verdict: str, sentence: str
 ) -> None:
     judgement = judged(facts)
@@ -439,7 +439,7 @@ def test_facts_result_in_the_expected_verdict_and_sentence(
     assert (judgement.verdict, judgement.worst.sentence) == (verdict, sentence)
 
 
-def test_every_verdict_is_in_the_table_of_facts() -> None:
+def test_tested_facts_cover_every_verdict() -> None:
     assert {row[2] for row in TABLE} == set(Verdict)
 
 
@@ -494,7 +494,7 @@ def test_advice_mentions_polling_only_for_a_member_that_heartbeats(
 
 
 @pytest.mark.parametrize(("facts", "command"), COMMANDS)
-def test_finding_has_the_command_of_the_table(facts: GroupFacts, command: str | None) -> None:
+def test_finding_has_the_expected_command(facts: GroupFacts, command: str | None) -> None:
     worst = judged(facts).worst
 
     assert worst.command == command
@@ -518,7 +518,7 @@ def test_advice_to_skip_a_stuck_record_names_the_offset_to_commit() -> None:
 
 
 @pytest.mark.parametrize("host", ["10.0.0.7", "/10.0.0.7", "node-7/10.0.0.7"])
-def test_host_is_shown_as_a_plain_address_for_each_form_of_a_client_host(host: str) -> None:
+def test_host_is_shown_as_an_ip_address_for_each_form_of_a_client_host(host: str) -> None:
     facts = stable(at(0, 5, 9, stands=40), members=(member(host=host),))
     assert "m1 on 10.0.0.7 owns the partition" in judged(facts).worst.sentence
 
@@ -640,7 +640,7 @@ FACTS = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(FACTS)
-def test_random_facts_result_in_a_verdict_and_a_sentence(facts: GroupFacts) -> None:
+def test_random_facts_about_a_group_result_in_a_verdict_and_a_sentence(facts: GroupFacts) -> None:
     judgement = judged(facts)
     findings = judgement.findings
 
@@ -679,7 +679,9 @@ def check_words(finding: Finding) -> None:
         (Way.REMOVED, "why the coordinator removes the member"),
     ],
 )
-def test_advice_about_a_restarted_client_depends_on_the_cause(way: Way, words: str) -> None:
+def test_advice_about_a_restarted_client_depends_on_the_cause_of_the_restart(
+    way: Way, words: str
+) -> None:
     worst = judged(stable(returns=[returns(4, ways=((way.value, 4),))])).worst
     assert words in worst.advice
     assert ("why its process exits" in worst.advice) == way.startswith("restarted")
@@ -727,7 +729,7 @@ def test_advice_about_a_crashing_static_member_is_not_eviction(
     assert "evict the member" in stalled.advice or closed_for_ms is not None
 
 
-def test_pause_of_the_broker_delays_verdict_blocked_but_not_its_stated_start() -> None:
+def test_broker_pause_delays_verdict_blocked_but_not_the_reported_rebalance_start() -> None:
     """The broker was paused, so ``state_counts_from_ms`` is later than the start of the rebalance.
     The finding still names the start."""
     waiting = joining("m2", for_s=25, members=TWO)
@@ -736,7 +738,7 @@ def test_pause_of_the_broker_delays_verdict_blocked_but_not_its_stated_start() -
     assert (worst.verdict, worst.since_ms) == (Verdict.BLOCKED, ago(25))
 
 
-def test_each_cause_of_a_restart_has_text_for_each_sentence() -> None:
+def test_each_cause_of_a_restart_has_text_for_every_sentence_about_flapping() -> None:
     every = {each.value for each in Way}
     assert every == {*flapping_words._DOES} == {*flapping_words._BEFORE} == {*flapping_words._HELPS}
 
@@ -762,7 +764,7 @@ def test_advice_about_a_closed_connection_names_a_crash_and_the_command_groups_w
         (stable(at(0, 5, 9, moved=9, stands=9)), None),
     ],
 )
-def test_reads_nothing_since_ms_is_the_time_of_the_last_offset_change(
+def test_field_reads_nothing_since_ms_is_the_time_of_the_last_offset_change(
     facts: GroupFacts, since_ms: int | None
 ) -> None:
     assert judged(facts).facts.reads_nothing_since_ms == since_ms

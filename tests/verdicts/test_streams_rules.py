@@ -118,7 +118,7 @@ def test_finding_of_an_ended_application_says_that_it_must_be_started_again() ->
         ),
     ],
 )
-def test_finding_of_verdict_not_ready_names_the_missing_topics(
+def test_finding_of_the_verdict_not_ready_names_the_missing_topics(
     streams: StreamsFacts | None, sentence: str, command: str
 ) -> None:
     worst = judged(streams, state_since_ms=ago(40)).worst

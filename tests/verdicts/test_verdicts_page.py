@@ -42,7 +42,7 @@ def test_verdicts_page_lists_each_setting_in_the_row_of_its_verdict() -> None:
             assert setting.startswith(f"group.verdict.{verdict.lower().replace('_', '.')}")
 
 
-def test_each_verdict_setting_changes_the_threshold_of_its_name() -> None:
+def test_each_verdict_setting_changes_the_threshold_with_the_same_name() -> None:
     for name, field in SETTINGS.items():
         assert Thresholds.of({name: 7}) == Thresholds(**{field: 7})
 

@@ -29,8 +29,8 @@ Value = dict[str, Any]
 
 
 class WalkedBroker(LivingWorld):
-    """A simulated broker without faults and with one connection. It receives each request in a
-    single read."""
+    """A simulated broker without faults and with one connection. The broker receives each request
+    in a single read."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__(seed=1)

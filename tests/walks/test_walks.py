@@ -19,11 +19,11 @@ LIMITS = {
     "EndTxn": (84, 32),
     "denied": (21, 11),
 }
-"""For each request, the maximum number of functions that handle it, and of the files that contain
-them. Changes may only lower a limit."""
+"""Two limits for each request: the maximum number of functions that handle the request, and the
+maximum number of files that contain these functions. Changes may only lower a limit."""
 
 
-def test_limits_contain_exactly_the_requests_that_are_recorded() -> None:
+def test_every_recorded_request_has_a_limit_and_every_limit_has_a_recorded_request() -> None:
     assert set(LIMITS) == set(WALKS)
 
 

@@ -92,7 +92,7 @@ def test_share_assignor_assigns_each_topic_only_to_its_subscribers() -> None:
     }
 
 
-def test_unsubscribed_topic_is_removed_from_the_share_target_of_the_member() -> None:
+def test_share_assignor_removes_an_unsubscribed_topic_from_the_target_of_a_member() -> None:
     subscriptions = {"a": frozenset({T}), "b": frozenset({U})}
     before = {"a": {T: (0,), U: (0,)}, "b": {U: (1,)}}
     targets = assign(subscriptions, {T: (0,), U: (0, 1)}, before, is_homogeneous=False)

@@ -98,7 +98,7 @@ def check_random_lives() -> None:
             check_as_kafka(group, targets)
 
 
-def test_targets_of_randomly_changing_groups_have_the_guaranteed_properties() -> None:
+def test_task_targets_of_randomly_changing_groups_are_valid_and_sticky_as_in_kafka() -> None:
     check_random_lives()
 
 

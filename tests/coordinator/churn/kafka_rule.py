@@ -60,8 +60,8 @@ class KafkaGroup:
     # -- interface
 
     def handle(self, call: Call, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Handles a request. Returns the replies that the request releases, each after its
-        ticket."""
+        """Handles a request. Returns the replies that the request releases, as pairs of ticket and
+        reply."""
         self.now_ms = now_ms
         match call:
             case JoinGroup():
@@ -84,8 +84,8 @@ class KafkaGroup:
         return min([self.phase_due_ms, *self.pending.values(), *sessions])
 
     def expire(self, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Handles all timers that have expired. Returns the replies that the timers release, each
-        after its ticket."""
+        """Handles all timers that have expired. Returns the replies that the timers release, as
+        pairs of ticket and reply."""
         self.now_ms = now_ms
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]

@@ -10,8 +10,8 @@ LASTS_MS = 240_000
 
 
 def _crash_loop(process: Process, up_ms: int, down_ms: int, first_ms: int) -> None:
-    """Kills the process repeatedly, ``up_ms`` after each start, and starts it again ``down_ms``
-    after each kill."""
+    """Makes a process crash repeatedly: it is killed ``up_ms`` after each start, and started again
+    ``down_ms`` after each kill."""
     world = process.world
 
     def die() -> None:

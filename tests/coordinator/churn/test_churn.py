@@ -60,8 +60,8 @@ def test_live_client_keeps_its_member_id_after_a_10_second_disconnect() -> None:
 
 
 class _DroppedJoins(Muster):
-    """A faulty coordinator. When a connection closes, it drops the parked request and starts the
-    session of the member."""
+    """A faulty coordinator. When a connection closes, the coordinator drops the connection's parked
+    request and starts the session of the member."""
 
     session_ms: int | None = None
 
@@ -93,7 +93,7 @@ class _ShortWait(_DroppedJoins):
 
 @pytest.mark.planted("churn compared with Kafka's rule")
 @pytest.mark.parametrize("scenario", [crash_loop_of_one, crash_loop_of_three])
-def test_planted_fault_that_drops_parked_joins_lowers_the_share_of_owned_time(
+def test_planted_fault_that_drops_parked_joins_shortens_the_time_that_partitions_have_owners(
     scenario: Scenario,
 ) -> None:
     kafkas, _ = share(KafkaGroup, scenario)

@@ -94,7 +94,7 @@ class Groups:
                     self._epochs[run.group_id] = record.value.epoch
 
     def note(self, events: Sequence[Event]) -> None:
-        """Receives the events of each heartbeat, for subclasses."""
+        """Does nothing. Subclasses override this method to check the events of each heartbeat."""
 
     def send(self, member_id: str, epoch: int, **fields: Any) -> ConsumerHeartbeatReply:
         """Sends one heartbeat, which by default reports no change."""

@@ -11,8 +11,8 @@ from tests.coordinator.consumer.test_random_groups import World
 
 
 class Lives(World):
-    """Random changes of one group that may also be removed, or be replaced by a classic group. Only
-    the log has the complete group."""
+    """Random changes of one group, including its removal and its replacement by a classic group.
+    Only the log contains the complete state of the group."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -44,7 +44,7 @@ def load(log: PartitionLog) -> tuple[GroupShard, KafkaLoader]:
 
 
 def small_log() -> PartitionLog:
-    """Returns a log with small segments, which keeps tombstones for one second."""
+    """Returns a log that has small segments and keeps tombstones for one second."""
     settings: dict[str, Any] = SETTINGS
     return open_log(SimulatedFiles(), **settings)
 

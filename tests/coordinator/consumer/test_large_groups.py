@@ -85,7 +85,7 @@ def test_work_for_one_member_does_not_grow_with_the_size_of_the_group(
     assert instructions(lambda: work(large)) < few * 1.1
 
 
-def test_view_of_one_member_does_not_create_the_views_of_other_members(
+def test_lookup_of_one_member_in_a_group_view_creates_no_views_of_other_members(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     groups = Groups()
@@ -133,7 +133,7 @@ def leaves(*names: str) -> LeaveGroup:
     return LeaveGroup("l", GROUP, [Leaver(name, None, None) for name in names])
 
 
-def test_leave_group_with_many_members_is_handled_in_pieces() -> None:
+def test_leave_group_with_many_members_is_handled_in_slices() -> None:
     groups = stable(500)
     names = list(groups.group.members)
     outcome = groups.take(groups.shard.handle(leaves(*names[:450], names[0]), groups.now))

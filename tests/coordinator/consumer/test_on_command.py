@@ -33,7 +33,7 @@ def test_rebalance_command_raises_the_epoch_and_moves_no_partition() -> None:
     groups.check_loaded()
 
 
-def test_member_expired_by_a_command_is_unknown_and_its_partitions_move() -> None:
+def test_member_that_a_command_expires_becomes_unknown_and_its_partitions_move() -> None:
     groups = Groups()
     groups.join("a")
     groups.join("b")

@@ -44,7 +44,8 @@ class Client:
         }
 
     def send(self, groups: Groups, lost: bool) -> None:
-        """Sends one heartbeat. After a lost response, the next heartbeat is a full heartbeat."""
+        """Sends one heartbeat. If ``lost`` is True, the response is lost, and the next heartbeat is
+        a full heartbeat."""
         joins = self.epoch == 0
         owned: Mapping[bytes, Sequence[int]] | None = None
         if joins:

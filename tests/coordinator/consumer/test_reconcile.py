@@ -115,7 +115,7 @@ def test_member_at_the_target_epoch_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, {T: [0]}])
-def test_member_state_stays_unknown_until_the_member_owns_no_partition(
+def test_member_with_unknown_state_becomes_stable_only_when_it_owns_no_partition(
     owned: Owned | None,
 ) -> None:
     before = member(state=MemberState.UNKNOWN, assigned={T: {0: 2}})

@@ -25,7 +25,8 @@ class RegexGroups(Groups):
         self.seen += [each for each in events if isinstance(each, RegexesResolved)]
 
     def resolve(self) -> None:
-        """Passes the result of the last requested resolution to the shard."""
+        """Resolves the regexes of the shard's last request, and passes the matching topics to the
+        shard."""
         wanted = self.wanted.pop()
         topics = {
             regex: tuple(name for name in self.image.by_name if re.fullmatch(regex, name))
@@ -62,7 +63,7 @@ def test_join_with_an_already_resolved_regex_raises_the_epoch_immediately() -> N
     assert groups.wanted == []
 
 
-def test_new_topic_of_a_regex_is_assigned_at_a_heartbeat_after_ten_seconds() -> None:
+def test_new_topic_that_matches_a_regex_is_assigned_at_a_heartbeat_after_ten_seconds() -> None:
     groups = RegexGroups()
     groups.pattern("a", "[tu]")
     groups.resolve()

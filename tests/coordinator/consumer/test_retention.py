@@ -64,7 +64,7 @@ def test_offsets_of_subscribed_topics_do_not_expire_while_the_group_has_members(
     assert committed(groups) == ["t"]
 
 
-def test_view_predicts_the_expiry_of_offsets_of_an_unsubscribed_topic(groups: Groups) -> None:
+def test_shard_view_predicts_the_expiry_of_offsets_of_an_unsubscribed_topic(groups: Groups) -> None:
     groups.join("m", "t")
     commit(groups, "m", 2, "t", "u")
     [found] = groups.shard.view.expiring(GROUP, groups.now.wall_ms + RETENTION_MS)
@@ -205,7 +205,7 @@ def many_offsets(groups: Groups) -> None:
     groups.take(Outcome([run], (), ()))
 
 
-def test_deletion_of_a_group_in_pieces_keeps_a_later_group_with_the_same_id(groups: Groups) -> None:
+def test_deletion_of_a_group_in_slices_keeps_a_later_group_with_the_same_id(groups: Groups) -> None:
     groups.join("m", "t")
     groups.send("m", -1)
     many_offsets(groups)

@@ -94,13 +94,14 @@ class ShareGroups:
         return found[0] if found else None
 
     def initialize(self) -> None:
-        """Reports that the share partitions that the last call wanted are initialized."""
+        """Reports to the shard that the share partitions in the last call's ShareStateWanted event
+        are initialized."""
         wanted = self.wanted()
         if wanted is not None:
             self.take(self.shard.share_state_initialized(wanted.group_id, wanted.topics, self.now))
 
     def deletion(self) -> ShareStateDeletion:
-        """Returns the last call's request to delete the state of share partitions."""
+        """Returns the deletion of share partition states that the last call requested."""
         [found] = [each for each in self.events if isinstance(each, ShareStateDeletion)]
         return found
 

@@ -59,7 +59,7 @@ def test_journal_entry_about_archived_records_is_equal_after_it_is_read() -> Non
     assert (entry.first_offset, entry.last_offset, entry.deliveries) == (7, 8, 5)
 
 
-def test_number_of_archived_entries_is_bounded_and_they_are_removed_with_the_group() -> None:
+def test_journal_entries_about_archived_records_are_bounded_and_removed_with_the_group() -> None:
     journal = Journal()
     for number in range(ARCHIVED_KEPT + 3):
         offset = 2 * number

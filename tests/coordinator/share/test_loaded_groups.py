@@ -1,4 +1,5 @@
-"""A shard that is loaded from its log has the same share groups, also from a compacted log."""
+"""Tests that a shard that is loaded from a log, compacted or not, has the same share groups as the
+shard that wrote the log."""
 
 from __future__ import annotations
 
@@ -94,8 +95,8 @@ def wanted(events: object) -> list[ShareStateWanted]:
 
 
 def settle(groups: ShareGroups, waiting: list[ShareStateWanted]) -> None:
-    """Lets all members send heartbeats. Checks that every member then has its target, and that
-    every partition of a subscribed topic has a member."""
+    """Lets all members send heartbeats. Checks that every member then owns its target assignment,
+    and that every partition of a subscribed topic has a member."""
     group = groups.shard.view.share_groups.get(GROUP)
     if group is None:
         return
@@ -127,7 +128,9 @@ def test_newest_record_in_the_log_determines_the_type_of_a_group() -> None:
     assert kinds(EPOCH, CLASSIC) == (["classic"], [], [])
 
 
-def test_load_creates_a_group_at_any_record_and_removes_it_at_the_epoch_tombstone() -> None:
+def test_load_creates_a_group_from_any_of_its_records_and_removes_it_at_the_epoch_tombstone() -> (
+    None
+):
     state = of_group(StatePartitionsRecord(StatePartitions({}, {T: ("t", (0,))})))
     assert kinds(state)[2] == [GROUP]
     assert kinds(state, of_group(StatePartitionsRecord(None)))[2] == [GROUP]

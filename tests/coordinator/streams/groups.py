@@ -110,7 +110,7 @@ class StreamsGroups:
         return reply
 
     def join(self, member_id: str, **fields: Any) -> StreamsHeartbeatReply:
-        """Sends the first heartbeat of a member, which by default has its own process."""
+        """Sends the first heartbeat of a member. By default, the member has its own process."""
         given = {
             "rebalance_timeout_ms": 60_000,
             "topology": TOPOLOGY,

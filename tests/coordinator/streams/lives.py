@@ -15,7 +15,7 @@ from tests.coordinator.streams.groups import GROUP, STATEFUL, STORE, SUB, Stream
 
 class Clients(StreamsGroups):
     """A shard with streams groups, and the active tasks that each client runs. A client runs the
-    tasks that it listed last or that it has received since then."""
+    tasks that it last listed, and the tasks that it has received after that."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -40,7 +40,7 @@ def live(seed: int) -> None:
     """Runs a random history of a streams group.
 
     After each step, no active task is at two members, and a shard that is loaded from the log has
-    the same group. At the end, each member has its target.
+    the same group. At the end, each member owns its target assignment.
     """
     rng = random.Random(seed)
     groups = Clients(
@@ -92,8 +92,8 @@ def beat(groups: Clients, group: StreamsGroup, member_id: str, rng: random.Rando
 
 
 def check_tasks(groups: Clients) -> None:
-    """Checks that no active task is at two members or runs at two clients. A member that must give
-    up tasks must have a deadline."""
+    """Checks that each active task is assigned to at most one member and runs at most once. Checks
+    that exactly the members that must give up tasks have a deadline."""
     group = groups.shard.view.streams_groups.get(GROUP)
     holders: Counter[Task] = Counter()
     known = group.members if group else {}

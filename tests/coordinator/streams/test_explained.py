@@ -44,7 +44,9 @@ def test_topology_problem_is_reported_when_it_begins_changes_and_ends() -> None:
     assert look(groups.group, groups.image).problem is None
 
 
-def test_view_has_no_problem_while_the_broker_lacks_topics() -> None:
+def test_streams_group_has_no_problem_while_the_topic_metadata_of_the_broker_is_incomplete() -> (
+    None
+):
     groups = StreamsGroups()
     groups.stable("a")
     groups.topics(t=-1)
@@ -55,7 +57,7 @@ def test_view_has_no_problem_while_the_broker_lacks_topics() -> None:
     assert look(groups.group, groups.image).problem is not None
 
 
-def test_delayed_assignment_is_reported_with_its_end() -> None:
+def test_delayed_assignment_is_reported_with_the_end_of_the_delay() -> None:
     groups = StreamsGroups(delay_ms=3_000)
     groups.join("a")
     assert named(groups, FirstTargetDelayed) == [FirstTargetDelayed(GROUP, 3_000)]

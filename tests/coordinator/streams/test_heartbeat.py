@@ -377,7 +377,7 @@ def test_changed_number_of_standby_replicas_raises_the_epoch(groups: StreamsGrou
 # ------------------------------------------------------------------------------------- the topics
 
 
-def test_missing_source_topic_gives_a_status_and_its_creation_assigns_the_tasks(
+def test_streams_member_gets_a_status_for_a_missing_source_topic_and_tasks_after_its_creation(
     groups: StreamsGroups,
 ) -> None:
     topology = Topology(0, (Subtopology(SUB, ("later",)),))
@@ -674,7 +674,7 @@ def test_streams_heartbeat_is_refused_when_its_assignment_does_not_fit_a_batch()
         ({"topology": Topology(0, (Subtopology("s" * 900, ("t",)),))}, "The topology"),
     ],
 )
-def test_metadata_or_topology_that_does_not_fit_a_batch_is_refused_with_its_own_text(
+def test_error_message_names_the_metadata_or_topology_that_does_not_fit_a_batch(
     fields: dict[str, Any], text: str
 ) -> None:
     groups = StreamsGroups(max_record_bytes=900)
@@ -687,7 +687,7 @@ def test_metadata_or_topology_that_does_not_fit_a_batch_is_refused_with_its_own_
     assert [type(each) for each in groups.events] == [JoinRefused]
 
 
-def test_known_member_whose_new_metadata_does_not_fit_a_batch_keeps_its_metadata() -> None:
+def test_known_member_whose_new_metadata_does_not_fit_a_batch_keeps_its_old_metadata() -> None:
     groups = StreamsGroups(max_record_bytes=900)
     groups.stable("a")
     reply = groups.send("a", 2, client_tags=(("zone", "z" * 900),))

@@ -37,20 +37,20 @@ COMPUTING = "Assignment delayed until the target assignment of the large group i
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> StreamsGroups:
-    """Returns groups of which each with a member is large. Their targets are compared in pieces of
-    one member."""
+    """Returns streams groups in a shard for which each group with a member is large. The
+    computation of such a group's target is split into steps of one member each."""
     monkeypatch.setattr(target, "AT_ONCE", 1)
     monkeypatch.setattr(computed_target, "_TASKS_PER_STEP", 1)
     return StreamsGroups()
 
 
 def piece(groups: StreamsGroups) -> Outcome:
-    """Does one piece of the sweep."""
+    """Executes one step of the shard's sweep."""
     return groups.take(groups.shard.expire(groups.now, 1))
 
 
 def pieces(groups: StreamsGroups) -> int:
-    """Does all pieces; returns their number."""
+    """Executes all remaining steps of the shard's sweep. Returns the number of these steps."""
     done = 0
     while groups.shard.is_sweeping:
         piece(groups)
@@ -88,14 +88,14 @@ def test_members_keep_their_tasks_until_the_target_of_a_large_group_is_computed(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_lives_with_large_targets_are_as_those_with_small_targets(
+def test_streams_group_is_consistent_in_random_histories_with_targets_computed_in_slices(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target, "AT_ONCE", 1)
     live(seed)
 
 
-def test_target_of_a_sweep_has_the_records_of_a_target_that_is_computed_at_once(
+def test_target_assignment_computed_in_slices_has_the_same_records_as_one_computed_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def written(at_once: int) -> list[object]:
@@ -128,7 +128,7 @@ def targets_in(
                 yield record
 
 
-def test_computation_begins_again_when_a_member_joins(groups: StreamsGroups) -> None:
+def test_target_computation_begins_again_when_a_member_joins(groups: StreamsGroups) -> None:
     groups.join("a")
     piece(groups)
     groups.join("b")
@@ -172,7 +172,9 @@ def test_group_whose_epoch_always_changes_gets_a_target_without_removed_members(
 
 
 @pytest.mark.parametrize("done", range(20))
-def test_member_may_leave_between_any_two_pieces(groups: StreamsGroups, done: int) -> None:
+def test_member_may_leave_between_any_two_slices_of_a_target_computation(
+    groups: StreamsGroups, done: int
+) -> None:
     members = ("a", "b", "c", "d")
     for name in members:
         groups.join(name)
@@ -198,7 +200,7 @@ def test_records_of_a_target_are_written_in_a_step_of_their_own(groups: StreamsG
     assert groups.take(groups.shard.expire(groups.now, 1)).records
 
 
-def test_sweep_ends_when_its_group_has_no_members(groups: StreamsGroups) -> None:
+def test_target_computation_ends_when_its_group_has_no_members(groups: StreamsGroups) -> None:
     groups.join("a")
     piece(groups)
     groups.send("a", -1)
@@ -206,7 +208,9 @@ def test_sweep_ends_when_its_group_has_no_members(groups: StreamsGroups) -> None
     assert not groups.shard.is_sweeping
 
 
-def test_sweep_ends_when_its_group_is_deleted_and_made_again(groups: StreamsGroups) -> None:
+def test_target_computation_ends_when_its_group_is_deleted_and_created_again(
+    groups: StreamsGroups,
+) -> None:
     groups.join("a")
     piece(groups)
     groups.send("a", -1)
@@ -216,14 +220,14 @@ def test_sweep_ends_when_its_group_is_deleted_and_made_again(groups: StreamsGrou
     assert groups.group.target_epoch.epoch == 2
 
 
-def test_sweep_ends_with_its_shard(groups: StreamsGroups) -> None:
+def test_target_computation_ends_when_its_shard_is_unloaded(groups: StreamsGroups) -> None:
     groups.join("a")
     piece(groups)
     assert groups.shard.unload(NOT_COORDINATOR) == Outcome([], [], [])
     assert not groups.shard.is_sweeping
 
 
-def test_sweep_does_not_replace_a_target_that_another_step_computed(
+def test_target_computation_in_slices_does_not_replace_a_target_that_a_heartbeat_computed(
     groups: StreamsGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups.join("a")
@@ -235,7 +239,7 @@ def test_sweep_does_not_replace_a_target_that_another_step_computed(
     assert not groups.shard.is_sweeping
 
 
-def test_sweep_with_an_older_epoch_does_not_replace_a_newer_target(
+def test_target_computation_with_an_older_epoch_does_not_replace_a_newer_target(
     groups: StreamsGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups.join("a")
@@ -251,7 +255,7 @@ def test_sweep_with_an_older_epoch_does_not_replace_a_newer_target(
     assert not groups.shard.is_sweeping
 
 
-def test_sweep_waits_for_a_new_initial_delay(groups: StreamsGroups) -> None:
+def test_target_computation_waits_for_a_new_initial_delay(groups: StreamsGroups) -> None:
     groups.join("a")
     piece(groups)
     groups.shard.configure(
@@ -275,7 +279,7 @@ def test_target_is_computed_before_older_work_of_the_shard(groups: StreamsGroups
     assert groups.shard.is_sweeping
 
 
-def test_each_piece_of_a_large_target_is_short() -> None:
+def test_each_slice_that_computes_a_large_target_assignment_is_short() -> None:
     groups = StreamsGroups(standby=1, delay_ms=3_000)
     groups.topics(t=2_000)
     groups.topic(STORE.name, 2_000)
@@ -316,7 +320,9 @@ def test_target_that_does_not_fit_a_batch_is_not_written(groups: StreamsGroups) 
 
 @pytest.mark.parametrize("replicas", [0, 1, 2])
 @pytest.mark.parametrize("members", [1, 3, 40])
-def test_bound_of_the_bytes_of_a_target_is_above_its_bytes(members: int, replicas: int) -> None:
+def test_size_bound_of_a_target_assignment_is_above_its_actual_size(
+    members: int, replicas: int
+) -> None:
     groups = StreamsGroups(standby=replicas, delay_ms=3_000)
     groups.topic("t", 300)
     groups.topic(STORE.name, 300)
@@ -333,7 +339,7 @@ def test_bound_of_the_bytes_of_a_target_is_above_its_bytes(members: int, replica
     assert size <= bound < 2 * size + 200
 
 
-def test_members_and_tasks_determine_whether_a_sweep_computes_the_target() -> None:
+def test_members_and_tasks_determine_whether_a_target_is_computed_in_slices() -> None:
     groups = StreamsGroups()
     groups.topics(t=target.AT_ONCE - 2)
     assert groups.join("a", topology=TOPOLOGY).status == ()
@@ -344,7 +350,7 @@ def test_members_and_tasks_determine_whether_a_sweep_computes_the_target() -> No
     assert status[5] == COMPUTING
 
 
-def test_journal_does_not_count_a_target_of_an_older_epoch_to_the_rebalance() -> None:
+def test_target_of_an_older_epoch_does_not_change_the_journal_entry_of_a_rebalance() -> None:
     journal = Journal()
     bumped = EpochBumped(GROUP, 4, EpochCause.MEMBER_JOINED, "b", "b joined")
     journal.observe(bumped, Now(1, 1))
@@ -355,7 +361,7 @@ def test_journal_does_not_count_a_target_of_an_older_epoch_to_the_rebalance() ->
 
 
 def rebalances(journal: Journal) -> list[tuple[str, str]]:
-    """Returns the phase and the moves of each rebalance of the group."""
+    """Returns, for each rebalance of the group, its phase and the tasks that a new target moved."""
     entry = journal.get(GROUP)
     assert entry is not None
     return [(each.phase, each.moved) for each in entry.rebalances]

@@ -1,5 +1,5 @@
-"""A shard that is loaded from its log has the same streams groups, also from a compacted log. A
-task never has two owners."""
+"""Tests that a shard that is loaded from a log, compacted or not, has the same streams groups as
+the shard that wrote the log. A task never has two owners."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_newest_record_in_the_log_determines_the_type_of_a_group() -> None:
     assert kinds(EPOCH, CLASSIC) == (["classic"], [])
 
 
-def test_load_creates_a_group_at_any_record_and_removes_it_at_the_epoch_tombstone() -> None:
+def test_load_creates_a_group_from_any_of_its_records_and_removes_it_at_the_epoch_tombstone() -> (
+    None
+):
     topology = of_group(StreamsTopologyRecord(TOPOLOGY))
     gone = of_group(StreamsTopologyRecord(None))
     assert kinds(topology)[1] == [GROUP]

@@ -96,7 +96,7 @@ def test_number_of_tasks_is_the_largest_partition_count_of_the_input_topics() ->
     assert configured.tasks == {"0": SubtopologyTasks(5, True)}
 
 
-def test_configured_topology_has_configs_and_counts_of_its_internal_topics() -> None:
+def test_internal_topics_of_a_configured_topology_have_settings_and_partition_counts() -> None:
     log = InternalTopic("log", 0, 0, (("cleanup.policy", "compact"),))
     configured = configure(of(part("0", "in", logs=(log,))), image({"in": 3}))
     assert configured.missing_internal[0].configs == log.configs
@@ -300,7 +300,7 @@ def chain_of(length: int) -> Topology:
     return of(*reversed(links))
 
 
-def test_work_to_configure_a_topology_is_linear_in_its_size() -> None:
+def test_number_of_instructions_to_configure_a_topology_is_linear_in_its_size() -> None:
     topics = image({"in": 3})
     small, big = chain_of(50), chain_of(200)
     few = instructions(lambda: configure(small, topics))

@@ -143,7 +143,7 @@ class Producer:
         self.acknowledged: list[str] = []
         """The values of the records that were acknowledged until the last call of `send`."""
         self.failed: dict[str, str] = {}
-        """The library's name of the error of each failed record, by its value."""
+        """For the value of each record that was not produced: the library's name of the error."""
         worker.ask("open_producer", name=name, **asked)
 
     def send(self, *values: str, topic: str = "orders", within_s: float = 30.0) -> None:

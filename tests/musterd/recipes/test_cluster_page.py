@@ -31,7 +31,7 @@ WITHOUT = {
 this behaviour."""
 
 
-def test_table_of_tested_clients_has_each_recipe() -> None:
+def test_table_of_tested_clients_contains_every_recipe() -> None:
     rows = re.findall(r"^\| (.*?) \|.*all three clients", RECIPES, re.MULTILINE)
     assert rows == list(WITHOUT)
 

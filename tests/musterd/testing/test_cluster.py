@@ -231,7 +231,7 @@ def test_produce_is_refused_when_fewer_replicas_than_min_insync_are_left(
     assert producer.flush(30) == 0
 
 
-def test_wait_for_a_partition_times_out_with_the_state_of_the_partition(
+def test_method_wait_for_times_out_with_the_state_of_the_partition(
     cluster: MusterCluster,
 ) -> None:
     cluster.create_topic("orders")
@@ -569,7 +569,7 @@ def test_verbs_of_the_controller_fail_at_once_while_it_is_paused(cluster: Muster
         cluster.create_topic("bills", replication_factor=2)
 
 
-def test_shrink_isr_fails_at_once_while_the_leader_can_not_reach_the_registry(
+def test_method_shrink_isr_fails_at_once_while_the_leader_is_isolated_from_the_registry(
     cluster: MusterCluster,
 ) -> None:
     cluster.create_topic("orders")

@@ -36,7 +36,7 @@ def examples() -> list[doctest.DocTest]:
     return sorted(found, key=lambda each: each.name)
 
 
-def test_docstrings_with_examples_are_found() -> None:
+def test_examples_in_docstrings_are_collected() -> None:
     assert len(examples()) > 5
 
 

@@ -32,7 +32,7 @@ def error_of(consumer: Consumer, offset: int) -> int:
     return code
 
 
-def test_fail_makes_the_given_number_of_requests_fail(muster: Muster) -> None:
+def test_method_fail_makes_the_given_number_of_requests_fail(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     fault = muster.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=2, group="billing")
@@ -68,7 +68,7 @@ def test_fault_ends_with_its_block_or_when_end_or_reset_is_called(muster: Muster
     consumer.close()
 
 
-def test_exception_of_a_fault_block_is_raised_when_the_broker_is_closed() -> None:
+def test_exception_raised_in_a_fault_block_is_not_replaced_when_the_broker_is_closed() -> None:
     def story(broker: Muster) -> None:
         with broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER"):
             broker.close()
@@ -87,7 +87,7 @@ def test_error_about_an_unknown_api_or_error_name_has_a_suggestion(
         muster.fail("OffsetCommit", "NOT_CORDINATOR")
 
 
-def test_delay_delays_responses_until_its_block_ends(muster: Muster) -> None:
+def test_method_delay_delays_responses_until_its_block_ends(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     commit(consumer, 1)
@@ -103,7 +103,7 @@ def test_delay_delays_responses_until_its_block_ends(muster: Muster) -> None:
     consumer.close()
 
 
-def test_stop_answering_withholds_responses_until_its_block_ends(muster: Muster) -> None:
+def test_method_stop_answering_withholds_responses_until_its_block_ends(muster: Muster) -> None:
     muster.create_topic("orders")
     producer = Producer({**client(muster, "quiet"), "socket.timeout.ms": 1000})
     with muster.stop_answering("quiet") as fault:
@@ -113,7 +113,7 @@ def test_stop_answering_withholds_responses_until_its_block_ends(muster: Muster)
     assert producer.flush(30) == 0
 
 
-def test_disconnect_closes_connections_of_a_client(muster: Muster) -> None:
+def test_method_disconnect_closes_connections_of_a_client(muster: Muster) -> None:
     consumer = committing(muster)
 
     def is_cut() -> bool:  # librdkafka may have closed its connections itself
@@ -126,7 +126,7 @@ def test_disconnect_closes_connections_of_a_client(muster: Muster) -> None:
     consumer.close()
 
 
-def test_disk_full_rejects_records_until_its_block_ends(muster: Muster) -> None:
+def test_method_disk_full_rejects_records_until_its_block_ends(muster: Muster) -> None:
     muster.create_topic("orders")
     producer = Producer({**client(muster, "producer"), "delivery.timeout.ms": 300, "retries": 0})
     outcomes: list[KafkaError | None] = []
@@ -158,7 +158,7 @@ def test_error_after_a_failed_fsync_names_the_fsync() -> None:
 # Faults of groups
 
 
-def test_rebalance_starts_the_next_generation(muster: Muster) -> None:
+def test_method_rebalance_starts_the_next_generation(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing"):
         before = muster.wait_for("billing").stable(members=1).generation_id
@@ -167,7 +167,7 @@ def test_rebalance_starts_the_next_generation(muster: Muster) -> None:
         muster.wait_for("billing").stable(members=1)
 
 
-def test_expire_ends_the_session_of_a_member(muster: Muster) -> None:
+def test_method_expire_ends_the_session_of_a_member(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing", heartbeat_interval_ms=3000):
         muster.wait_for("billing").stable(members=1)
@@ -179,7 +179,7 @@ def test_expire_ends_the_session_of_a_member(muster: Muster) -> None:
         assert any("expired" in event.sentence for event in muster.journal("billing"))
 
 
-def test_fence_fences_a_static_member(muster: Muster) -> None:
+def test_method_fence_fences_a_static_member(muster: Muster) -> None:
     muster.create_topic("orders")
     with consuming(muster, "billing", name="till", group_instance_id="till-1"):
         muster.wait_for("billing").stable(members=1)
@@ -191,7 +191,7 @@ def test_fence_fences_a_static_member(muster: Muster) -> None:
         until("its client is told", lambda: "FENCED_INSTANCE_ID" in errors())
 
 
-def test_clients_find_the_coordinator_again_when_it_has_moved(muster: Muster) -> None:
+def test_clients_find_the_coordinator_again_after_the_coordinator_has_moved(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):

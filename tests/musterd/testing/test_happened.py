@@ -33,7 +33,7 @@ def test_methods_groups_members_and_committed_return_the_state_of_a_group(muster
     assert "orders-0 at 2 (lag 0)" in repr(committed)
 
 
-def test_state_methods_return_empty_results_for_an_unknown_group(muster: Muster) -> None:
+def test_methods_about_a_group_return_empty_results_for_an_unknown_group(muster: Muster) -> None:
     assert muster.groups() == []
     assert muster.group("billing") is None
     assert muster.members("billing") == []

@@ -79,7 +79,7 @@ def test_unknown_setting_fails_the_start_with_a_suggestion() -> None:
     )
 
 
-def test_error_of_a_start_on_a_used_port_names_the_port() -> None:
+def test_error_of_a_start_on_a_port_in_use_names_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BrokerDied, match=rf"127\.0\.0\.1:{port}"):

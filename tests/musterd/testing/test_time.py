@@ -1,4 +1,5 @@
-"""Tests of the broker's clock, which a test sets or which follows the patched clock of the test."""
+"""Tests of the broker's clock. A test sets this clock, or makes it follow the test's own patched
+clock."""
 
 from __future__ import annotations
 
@@ -172,7 +173,9 @@ def test_reset_makes_the_broker_stop_following_the_test_clock(muster: Muster) ->
         assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
 
 
-def test_wait_for_times_out_while_the_test_clock_is_frozen(muster: Muster) -> None:
+def test_method_wait_for_times_out_while_freezegun_or_time_machine_freezes_the_clock(
+    muster: Muster,
+) -> None:
     with freeze_time(NEW_YEAR), pytest.raises(AssertionError, match=r"timeout after 0\.1 s"):
         muster.wait_for("billing", timeout_s=0.1).stable()
     with (

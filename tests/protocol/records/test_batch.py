@@ -115,7 +115,7 @@ def test_records_of_an_encoded_batch_are_decoded_unchanged(
 
 
 @given(records_strategy)
-def test_section_check_finds_records_with_null_keys_and_the_timestamp_bounds(
+def test_function_check_section_finds_null_keys_and_the_timestamp_bounds(
     columns: list[Any],
 ) -> None:
     records = [Record(i, *row) for i, row in enumerate(columns)]
@@ -138,7 +138,7 @@ def test_section_check_finds_records_with_null_keys_and_the_timestamp_bounds(
     ),
     st.integers(0, 5),
 )
-def test_section_check_and_decoder_refuse_the_same_record_sections(
+def test_function_check_section_and_decoder_refuse_the_same_record_sections(
     changes: list[tuple[int, int | None, int]], count: int
 ) -> None:
     """The broker checks each section that it receives in a Produce request. Consumers must be able

@@ -44,7 +44,7 @@ def test_checksum_module_imports_only_the_c_extension_of_the_crc_package() -> No
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_checksum_fallback_accepts_any_buffer(kind: type) -> None:
+def test_checksum_without_the_c_extension_accepts_any_buffer_type(kind: type) -> None:
     assert fallback_crc32c()(kind(CHECK_INPUT)) == 0xE3069283
     assert crc32c(kind(CHECK_INPUT)) == 0xE3069283
 

@@ -49,7 +49,7 @@ def taken(found: Found | None) -> Record | None:
     base=st.integers(0, 2**40),
     texts=st.lists(st.none() | st.binary(max_size=40), min_size=1),
 )
-def test_find_record_returns_the_record_that_decoding_returns(
+def test_function_find_record_returns_the_record_that_decoding_returns(
     magic: int, codec: int, gaps: list[int], base: int, texts: list[bytes | None]
 ) -> None:
     records, offset = [], base
@@ -70,7 +70,7 @@ def test_find_record_returns_the_record_that_decoding_returns(
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(1, 1), (2, 0), (2, 4)])
-def test_find_record_returns_the_append_time_of_the_batch(magic: int, codec: int) -> None:
+def test_function_find_record_returns_the_append_time_of_the_batch(magic: int, codec: int) -> None:
     records = [Record(i, NOON + i, None, b"v") for i in range(3)]
     if magic == 2:
         data = encode_batch(records, compression=codec, timestamp_type=LOG_APPEND_TIME)
@@ -81,7 +81,7 @@ def test_find_record_returns_the_append_time_of_the_batch(magic: int, codec: int
     assert found.timestamp == stored_records(data, read_stored(data))[1].timestamp
 
 
-def test_find_record_decodes_few_headers_and_returns_the_header_count() -> None:
+def test_function_find_record_decodes_few_headers_and_returns_the_header_count() -> None:
     headers = [(f"h{i}", b"x") for i in range(5000)]
     data = encode_batch([Record(7, NOON, b"k", b"v", headers)])
     found = find_record(data, read_stored(data), 7, 3)
@@ -97,7 +97,7 @@ def test_batch_above_the_limit_is_not_decompressed() -> None:
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_find_record_skips_a_bounded_number_of_records(
+def test_function_find_record_skips_a_bounded_number_of_records(
     magic: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(find, "PASSED_MAX", 50)
@@ -109,7 +109,7 @@ def test_find_record_skips_a_bounded_number_of_records(
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_find_record_in_a_damaged_batch_raises_only_documented_errors(
+def test_function_find_record_raises_only_documented_errors_for_a_damaged_batch(
     magic: int, codec: int
 ) -> None:
     chance = random.Random(4711)

@@ -1,5 +1,5 @@
-"""Tests of the encoder of transaction markers, which fills in a template. Its bytes equal those of
-a batch that is encoded with the marker as its record."""
+"""Tests of the encoder of transaction markers, which fills in a template. The result has the same
+bytes as a batch that is encoded with the marker as its record."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_produce_accepts_valid_records_unchanged(
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_produce_accepts_any_buffer(kind: Callable[[bytes], bytes]) -> None:
+def test_produce_accepts_records_in_any_buffer_type(kind: Callable[[bytes], bytes]) -> None:
     assert analyse(kind(BATCH), 9, NOON).batches == [read_header(BATCH)]
     assert analyse(kind(OLD_SET), 2, NOON).batches[0].record_count == 3
 

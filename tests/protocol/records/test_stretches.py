@@ -1,5 +1,5 @@
-"""Tests of the check of a records section, which checks consecutive records of equal layout
-together as one table. The result equals that of checking each record."""
+"""Tests that the check of a records section returns the same result as a check of each single
+record. The tested check compares consecutive records of equal layout together, as one table."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSectio
 
 
 def one_by_one(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """Returns the result of the check when it checks each record separately."""
+    """Returns the result of the check of a section, without the shortcut for consecutive records of
+    equal layout."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(section_module, "TRIALS_MAX", 0)
         return checked(section, count, base_ms)
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_check_of_records_as_tables_equals_the_check_of_each_record(seed: int) -> None:
+def test_records_checked_in_stretches_and_one_by_one_have_the_same_result(seed: int) -> None:
     records = random_records(random.Random(seed))
     section, count = encode_section(records, 0, records[0].timestamp)
     found = checked(section, count, records[0].timestamp)
@@ -62,7 +63,9 @@ def test_check_of_records_as_tables_equals_the_check_of_each_record(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_check_of_damaged_records_as_tables_equals_the_check_of_each_record(seed: int) -> None:
+def test_damaged_records_checked_in_stretches_and_one_by_one_have_the_same_result(
+    seed: int,
+) -> None:
     chance = random.Random(seed)
     section, count = encode_section(random_records(chance), 0, BASE_MS)
     for _ in range(40):
@@ -77,7 +80,7 @@ def test_check_of_damaged_records_as_tables_equals_the_check_of_each_record(seed
 
 
 @pytest.mark.parametrize("record_bytes", [10, 100])
-def test_almost_all_records_of_a_long_batch_are_checked_as_tables(
+def test_almost_all_records_of_a_long_batch_are_checked_in_stretches(
     record_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = [

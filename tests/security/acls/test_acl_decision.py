@@ -1,5 +1,5 @@
-"""Tests of ACL decisions. They follow each rule of Kafka's authorizer and, for random entries,
-equal those of the naive implementation."""
+"""Tests of ACL decisions. The decisions follow each rule of Kafka's authorizer. For random entries
+they equal the decisions of a naive implementation."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ def test_allow_entry_for_a_principal_does_not_allow_other_principals(covering):
     assert one.verdict(ALICE, HOST, READ, GROUP, "t") == (True, Rule.NO_ACL_ALLOWS)
 
 
-def test_resource_without_entries_is_denied():
+def test_access_to_a_resource_without_acl_entries_is_denied():
     assert acl_rules().verdict(ALICE, HOST, READ, TOPIC, "t") == (False, Rule.NO_ACL_DENIES)
 
 
-def test_may_somewhere_requires_an_allow_entry_that_no_deny_entry_overrides():
+def test_function_may_somewhere_requires_an_allow_entry_that_no_deny_entry_overrides():
     def somewhere(*entries, **settings):
         return result_of(acl_rules(*entries, **settings).may_somewhere(ALICE, HOST, WRITE, TOPIC))
 
@@ -218,7 +218,9 @@ def test_allowed_operations_equal_those_of_the_naive_implementation(rules):
 
 
 @given(st.one_of(RULES, st.tuples(DENSE, st.just([]), st.just(False), st.just(()))))
-def test_may_somewhere_equals_the_naive_implementation_except_for_implied_operations(rules):
+def test_function_may_somewhere_equals_the_naive_implementation_except_for_implied_operations(
+    rules,
+):
     """`may_somewhere` returns whether an operation is allowed on any resource of a type. As in
     Kafka, it can miss an allow entry if another operation implies the operation."""
     one, by = acl_rules_and_naive_arguments(rules)
@@ -253,7 +255,7 @@ def test_acl_index_returns_entries_of_the_operation_and_of_operation_all():
     assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]
 
 
-def test_may_somewhere_with_many_acls_runs_in_many_short_steps():
+def test_function_may_somewhere_runs_in_many_short_steps_when_many_acls_exist():
     entries = [
         entry(permission, ALICE, WRITE, f"t{number}")
         for number in range(1000)

@@ -90,7 +90,7 @@ def test_quota_entity_that_kafka_refuses_is_refused(parts, said):
         (Entity("a"), "speed", None, "Invalid configuration key speed; user a supports"),
     ],
 )
-def test_quota_that_does_not_fit_its_entity_is_refused(entity, key, value, said):
+def test_quota_key_or_value_that_is_invalid_for_its_entity_is_refused(entity, key, value, said):
     wrong = wrong_quota(entity, key, value)
     assert wrong is None if said is None else said in wrong
 

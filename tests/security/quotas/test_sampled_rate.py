@@ -70,7 +70,7 @@ def test_rate_of_a_burst_is_measured_over_ten_seconds() -> None:
     assert rate.wait_ms(3_000, FIRST_MS) == 0
 
 
-def test_value_that_is_taken_back_from_a_rate_does_not_delay_the_client() -> None:
+def test_value_that_function_take_back_removes_from_a_rate_does_not_delay_the_client() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     rate.take_back(30_000, FIRST_MS)

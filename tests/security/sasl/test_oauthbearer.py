@@ -38,7 +38,7 @@ def test_valid_token_logs_its_user_in_until_the_token_expires(message):
     assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
 
 
-def test_attempted_token_is_read_only_from_the_first_oauthbearer_message():
+def test_token_of_a_login_attempt_is_read_only_from_the_first_oauthbearer_message():
     one = OAuthBearerServer(check)
     assert one.tries(first("bad")) == first("bad").decode()
     one.step(first("bad"))

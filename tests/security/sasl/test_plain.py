@@ -69,7 +69,7 @@ def test_attempted_name_equals_the_name_whose_password_is_looked_up(message):
     assert users.names in ([], [tried_name(message)])
 
 
-def test_message_above_the_size_limit_has_no_attempted_name():
+def test_plain_message_above_the_size_limit_has_no_attempted_user_name():
     assert tried_name(b"\0alice\0" + b"x" * MESSAGE_BYTES_MAX) is None
 
 

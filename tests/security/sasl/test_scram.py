@@ -117,7 +117,7 @@ def test_token_id_with_the_tokenauth_extension_logs_in_the_owner():
     assert isinstance(plain.step(client.final(plain.step(client.first).message)), Refused)
 
 
-def test_authorization_id_other_than_the_name_is_refused():
+def test_authorization_id_other_than_the_user_name_is_refused():
     client = Client("alice", "secret", authzid="a=alice")
     one = server(ALICE)
     assert isinstance(one.step(client.final(one.step(client.first).message)), Accepted)

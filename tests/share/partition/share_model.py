@@ -43,7 +43,7 @@ class Record:
 
 
 class ModelChange(NamedTuple):
-    """The content that a change of the share partition must have."""
+    """The expected content of a change of the share partition."""
 
     number: int
     start_offset: int

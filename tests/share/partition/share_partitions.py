@@ -66,7 +66,8 @@ def acknowledge(
 
 
 def stored(share: SharePartition, change: Change | None) -> Change:
-    """Reports a change as stored to the share partition. The change must not be None."""
+    """Calls `written` of the share partition, to report that ``change`` is stored. ``change`` must
+    not be None."""
     assert change is not None
     share.written(change, at(0))
     return change

@@ -53,7 +53,7 @@ def delivered(count: int) -> SharePartition:
 
 @pytest.mark.parametrize(("type_", "count", "after"), ENDINGS)
 @pytest.mark.proves("share 4")
-def test_acknowledged_record_has_its_new_state_as_soon_as_the_change_is_stored(
+def test_state_of_an_acknowledged_record_changes_when_the_change_is_stored(
     type_: int, count: int, after: DeliveryState
 ) -> None:
     share = delivered(count)
@@ -139,7 +139,7 @@ def test_records_below_a_new_log_start_offset_are_dropped(held: bool) -> None:
     assert share.start_offset == 20
 
 
-def test_stored_change_has_no_effect_on_records_below_the_log_start_offset() -> None:
+def test_storing_a_release_does_not_change_records_below_the_new_log_start_offset() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     change = acknowledge(share, (0, 6, [RELEASE])).change
@@ -199,7 +199,7 @@ def test_records_with_an_expired_lock_are_released_even_when_storing_fails() -> 
     assert acquire(share, fetched((0, 3)), member_id="b") == [(0, 3, 2)]
 
 
-def test_change_contains_the_start_offset_from_before_the_change() -> None:
+def test_stored_change_has_the_start_offset_that_was_valid_before_the_change() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     first = stored(share, acknowledge(share, (0, 4, [ACCEPT])).change)
@@ -209,7 +209,7 @@ def test_change_contains_the_start_offset_from_before_the_change() -> None:
     assert (share.start_offset, share.end_offset, share.next_fetch_offset()) == (10, 9, 10)
 
 
-def test_refreshed_change_contains_the_start_offset_of_later_stored_changes() -> None:
+def test_method_refresh_updates_a_change_when_another_change_was_stored_first() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     late = acknowledge(share, (5, 5, [ACCEPT])).change
@@ -220,7 +220,7 @@ def test_refreshed_change_contains_the_start_offset_of_later_stored_changes() ->
     assert (late.start_offset, late.delivery_complete_count) == (5, 1)
 
 
-def test_change_combines_adjacent_records_of_equal_state_and_delivery_count() -> None:
+def test_share_state_change_combines_adjacent_records_of_equal_state_and_delivery_count() -> None:
     share = partition((0, 1, AVAILABLE, 0), (2, 2, AVAILABLE, 1))
     acquire(share, fetched((0, 5)))
     answer = acknowledge(share, (0, 0, [ACCEPT]), (1, 2, [GAP, REJECT]), (3, 5, [ACCEPT]))

@@ -45,11 +45,11 @@ def acquired_in_pieces(share: SharePartition) -> list[int]:
     return sizes
 
 
-def test_acquisition_has_at_most_as_many_ranges_as_one_piece() -> None:
+def test_one_acquisition_acquires_at_most_the_ranges_of_one_slice() -> None:
     assert acquired_in_pieces(scattered()) == [PIECE, PIECE, RANGES - 2 * PIECE]
 
 
-def test_records_of_a_leaving_member_are_released_in_pieces() -> None:
+def test_records_of_a_leaving_member_are_released_in_slices() -> None:
     share = scattered()
     acquired_in_pieces(share)
     sizes, offset = [], 0
@@ -61,7 +61,7 @@ def test_records_of_a_leaving_member_are_released_in_pieces() -> None:
     assert {each[2:] for each in states(share)} == {(AVAILABLE, 2), (ACKNOWLEDGED, 1)}
 
 
-def test_locks_expire_in_pieces_and_the_deadline_stays_due_until_the_last_piece() -> None:
+def test_locks_expire_in_slices_and_the_deadline_stays_due_until_the_last_slice() -> None:
     share = scattered()
     acquired_in_pieces(share)
     sizes = []
@@ -73,7 +73,7 @@ def test_locks_expire_in_pieces_and_the_deadline_stays_due_until_the_last_piece(
     assert share.expire(LOCK_MS) is None
 
 
-def test_lock_that_expires_between_two_pieces_is_released() -> None:
+def test_acquisition_lock_that_expires_between_two_calls_of_expire_is_released() -> None:
     share = scattered()
     acquire(share, fetched((0, OFFSETS - 1)), PIECE, now_ms=5)
     offset = share.next_fetch_offset()
@@ -87,7 +87,7 @@ def test_lock_that_expires_between_two_pieces_is_released() -> None:
     assert share.next_deadline() is None or share.expire(2 * LOCK_MS) is None
 
 
-def test_in_flight_ranges_are_read_in_pieces_while_records_are_acquired() -> None:
+def test_in_flight_ranges_are_read_in_slices_while_records_are_acquired() -> None:
     share = scattered()
     steps = share.in_flight_pieces()
     first = next(steps)
@@ -97,14 +97,14 @@ def test_in_flight_ranges_are_read_in_pieces_while_records_are_acquired() -> Non
     assert len(first) == PIECE
 
 
-def test_stored_state_is_loaded_in_pieces() -> None:
+def test_stored_share_partition_state_is_loaded_in_slices() -> None:
     batches = tuple(StateBatch(2 * i, 2 * i, AVAILABLE, 1) for i in range(RANGES))
     state = StoredState(3, 1, 0, -1, batches)
     assert len(list(loading(state))) == 2
     assert len(states(SharePartition(KEY, state, ShareSettings()))) == OFFSETS - 1
 
 
-def test_dropped_ranges_cost_less_than_a_call_each() -> None:
+def test_drop_of_many_ranges_costs_less_than_1_5_method_calls_per_range() -> None:
     ranges = scattered()._ranges
     counted = list(ranges)
     calls = instructions(lambda: [each.is_complete() for each in counted])

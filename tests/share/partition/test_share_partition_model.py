@@ -44,7 +44,7 @@ class History:
         self.chance = chance
         self.now_ms = 0
         self.log: list[tuple[FetchedBatch, bool]] = []
-        """The batches of the log. The second value is True if the batch is aborted."""
+        """The batches of the log, each with True if it belongs to an aborted transaction."""
         self.log_end = self.stored_start = chance.choice([0, 0, 7])
         self.stored: PerOffset = {}
         self.settings = self.some_settings()
@@ -344,7 +344,7 @@ def test_share_partition_equals_the_model_after_short_histories(numbers: list[in
 
 
 def test_random_histories_cause_every_error_code() -> None:
-    """A random history tests an error only if the history causes this error."""
+    """The tests with random histories cover an error code only if a history causes it."""
     codes = set()
     for seed in range(5):
         codes |= play(numbers_of(seed)).codes

@@ -1,9 +1,9 @@
 """Records and replies of Apache Kafka 4.3.1's share coordinator for a list of requests.
 
 tests/interop/test_share_records_as_kafka.py sends `STEPS` to a real Kafka. `core_answers` sends
-`STEPS` to the core of Muster, which uses the times of Kafka's records. Both must write records with
-the same bytes and send the same replies. The file `GOLDEN` contains Kafka's records and replies for
-tests that run without Kafka.
+`STEPS` to the core of Muster, at the times of Kafka's records. Kafka and Muster must write records
+with the same bytes and send the same replies. The file `GOLDEN` contains Kafka's records and
+replies for tests that run without Kafka.
 """
 
 from __future__ import annotations

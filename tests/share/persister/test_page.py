@@ -38,7 +38,7 @@ def examples() -> list[bytes]:
     ]
 
 
-def test_example_of_the_share_state_page_is_written_and_read() -> None:
+def test_example_on_the_share_state_page_is_encoded_and_decoded() -> None:
     records = examples()
     assert [run_records(run, 0) for run in EXAMPLE] == records
     read = [

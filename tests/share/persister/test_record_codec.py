@@ -75,7 +75,7 @@ def by_schema(value: SnapshotValue | UpdateValue) -> bytes:
 
 
 @given(VALUES)
-def test_share_state_is_encoded_as_by_the_schema_codec_and_decoded(
+def test_encoded_share_state_equals_that_of_the_schema_codec_and_is_decoded(
     value: SnapshotValue | UpdateValue,
 ) -> None:
     data = encode_value(value)
@@ -113,7 +113,7 @@ def test_damaged_share_state_value_is_decoded_or_raises_a_record_error(
         list(runs_of_records([Record(7, 0, key, bytes(encoded))], Counter()))
 
 
-def test_values_of_kafkas_serializer_are_read_as_by_the_schema_codec() -> None:
+def test_share_state_values_of_kafka_are_decoded_as_by_the_schema_codec() -> None:
     lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     golden = [
         line for line in lines if line["record"] in ("ShareSnapshotValue", "ShareUpdateValue")
@@ -205,7 +205,7 @@ def large_record(batches: int, **changed: StateBatch) -> Record:
 
 
 @pytest.mark.parametrize("batches", range(8))
-def test_value_that_is_decoded_in_pieces_is_equal(
+def test_share_state_value_decoded_in_slices_equals_the_value_decoded_at_once(
     batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = large_record(batches)
@@ -219,7 +219,7 @@ def test_value_that_is_decoded_in_pieces_is_equal(
 
 
 @pytest.mark.parametrize("at", range(1, 6))
-def test_batches_that_are_not_ascending_are_found_between_and_in_pieces(
+def test_overlapping_or_empty_share_state_batches_are_found_within_a_slice_and_between_slices(
     at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_codec, "_BATCHES_PER_PIECE", 2)
@@ -232,7 +232,7 @@ def test_batches_that_are_not_ascending_are_found_between_and_in_pieces(
         list(runs_in_pieces([empty], Counter()))
 
 
-def test_largest_record_is_decoded_in_short_pieces() -> None:
+def test_largest_share_state_record_is_decoded_in_several_slices() -> None:
     record = large_record(45_000)
     *pauses, (_, run) = runs_in_pieces([record], Counter())
     assert run is not None

@@ -37,7 +37,9 @@ COLD_MS = 300_000
     ("stored", "epoch", "error"),
     [(5, 4, FENCED_STATE_EPOCH), (5, 5, NONE), (5, 6, NONE), (5, -1, NONE), (0, 0, NONE)],
 )
-def test_initialize_with_a_lower_state_epoch_is_fenced(stored: int, epoch: int, error: int) -> None:
+def test_initialize_share_group_state_with_a_lower_state_epoch_is_fenced(
+    stored: int, epoch: int, error: int
+) -> None:
     driver = Driver()
     assert driver.initialize(state_epoch=stored) == NONE
     assert driver.initialize(state_epoch=epoch, start_offset=7) == error
@@ -74,7 +76,7 @@ def test_read_with_a_lower_leader_epoch_is_fenced_and_a_newer_epoch_is_stored(
         (0, 2, FENCED_LEADER_EPOCH),
     ],
 )
-def test_write_with_lower_epochs_is_fenced_and_newer_epochs_are_not_stored(
+def test_share_state_write_is_fenced_at_lower_epochs_and_does_not_store_newer_epochs(
     state_epoch: int, leader_epoch: int, error: int
 ) -> None:
     driver = Driver()
@@ -193,7 +195,7 @@ def test_idle_share_partition_gets_a_snapshot_while_another_share_partition_is_a
     assert [each.key for each in again.records] == [KEY, OTHER, THIRD]
 
 
-def test_snapshots_of_idle_share_partitions_are_written_in_portions() -> None:
+def test_snapshots_of_idle_share_partitions_are_written_in_slices() -> None:
     driver = Driver()
     keys = [KEY._replace(partition=partition) for partition in range(25)]
     for key in keys:
@@ -203,7 +205,7 @@ def test_snapshots_of_idle_share_partitions_are_written_in_portions() -> None:
     assert driver.shard.next_deadline() == 2 * COLD_MS
 
 
-def test_shard_without_share_partitions_has_no_deadline() -> None:
+def test_share_state_shard_without_share_partitions_has_no_next_deadline() -> None:
     driver = Driver()
     assert driver.shard.next_deadline() is None
     driver.initialize()

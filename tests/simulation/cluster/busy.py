@@ -38,7 +38,7 @@ OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFF
 
 
 class BusyCluster(ClusterWorld):
-    """The cluster that the seed determines."""
+    """A simulated cluster, whose clients and faults the seed determines."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -46,8 +46,8 @@ class BusyCluster(ClusterWorld):
         self.ledger = Ledger()
         self.faults = ClusterFaults(self, self.fork())
         self.flushes = self.chance.random() < 0.5
-        """True if each record is fsynced before its acknowledgement. Only then may a machine lose
-        power."""
+        """True if the brokers fsync each record before they acknowledge it. Otherwise no machine
+        may lose power."""
         if self.flushes:
             for machine in self.machines:
                 machine.settings["log.flush.interval.messages"] = "1"
@@ -160,8 +160,8 @@ class BusyCluster(ClusterWorld):
         assert grown >= self.mover.partitions, f"{GROWING} has {grown} partitions"
 
     def _check_transactions(self) -> None:
-        """Asserts that the logs, which must already be equal on all replicas, match the
-        transactions that the clients know (`Ledger`)."""
+        """Asserts that the logs match the transactions that the clients know (`Ledger`). The caller
+        must first check that the logs are equal on all replicas."""
         found = {}
         for place in (*OUT, *OFFSETS):
             state = self.checkers.states.now.get(place)

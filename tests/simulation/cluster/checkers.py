@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 _PARTITION = re.compile(r"/data/(.+)-(\d+)")
 _Known = tuple[int, int]
-"""Leader epoch and partition epoch."""
+"""The leader epoch and the partition epoch of a replica."""
 _Seen = dict[Replica, tuple[PartitionState | None, int]]
 """The partition state and the high watermark of each replica."""
 
@@ -58,7 +58,8 @@ class ClusterCheckers:
         """The last known epochs of a replica, by broker, process number of the broker, and
         partition."""
         self._seen: dict[int, tuple[int, _Seen]] = {}
-        """The process number of each broker, and the state of its replicas at the last check."""
+        """By broker id: the number of the broker's process, and the states of its replicas at the
+        last check."""
         self._controller_epochs: dict[tuple[int, int], int] = {}
 
     # -- after a turn
@@ -275,8 +276,8 @@ class ClusterCheckers:
         return found
 
     def check_equal(self) -> None:
-        """Asserts that all replicas of a partition have the same batches. Batches that retention
-        deleted on one replica may differ."""
+        """Asserts that all in-sync replicas of a partition have the same batches. Batches below the
+        leader's log start offset may be missing on some replicas."""
         for place in sorted(self.states.now):
             logs = {
                 node: batches_of(machine.files, *place, synced=False)

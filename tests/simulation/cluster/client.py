@@ -28,8 +28,8 @@ _LOOKS = object()
 
 
 class ClusterClient(Client):
-    """A client of a cluster. Subclasses define the request that finds their broker (`look`), and
-    the requests to this broker (`work`)."""
+    """A client of a cluster. Subclasses define the request that finds the client's broker (`look`),
+    and the requests to this broker (`work`)."""
 
     writes = True
     """True if the client stops sending requests when `hushed` of the cluster is set, so that all
@@ -41,14 +41,14 @@ class ClusterClient(Client):
         super().__init__(cast("Any", cluster), name, host, chance, **more)
         self.cluster = cluster
         self._found: dict[Hashable, int] = {}
-        """The broker that serves each errand."""
+        """By errand of the client: the id of the broker that serves the errand."""
         self._at = ANYBODY
         self.served = 0
         """The number of requests that brokers have served."""
 
     @property
     def node_id(self) -> int:
-        """Returns the broker that serves the current errand, or ANYBODY if it is unknown."""
+        """Returns the id of the broker that serves `errand`; ANYBODY if the broker is unknown."""
         return self._found.get(self.errand, ANYBODY)
 
     @property
@@ -59,7 +59,7 @@ class ClusterClient(Client):
     # -- for subclasses
 
     def look(self) -> WireRequest:
-        """Returns the request that searches for the broker of the current errand."""
+        """Returns the request that searches for the broker that serves `errand`."""
         raise NotImplementedError
 
     def found(self, answer: dict[str, Any]) -> int:
@@ -68,7 +68,8 @@ class ClusterClient(Client):
         raise NotImplementedError
 
     def work(self) -> None:
-        """Sends a request to the broker of the current errand, or schedules the next action."""
+        """Sends a request to the broker that serves the current `errand`, or schedules the next
+        action."""
         raise NotImplementedError
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
@@ -76,8 +77,8 @@ class ClusterClient(Client):
         raise NotImplementedError
 
     def go_elsewhere(self) -> None:
-        """Forgets the broker of the current errand and searches again. Called after an error such
-        as NOT_LEADER_OR_FOLLOWER."""
+        """Forgets which broker serves `errand`, and searches again. Called after an error such as
+        NOT_LEADER_OR_FOLLOWER."""
         self._found.pop(self.errand, None)
         self.think_after(self.chance.choice(ASKS_AGAIN_NS))
 

@@ -12,7 +12,8 @@ GROUPS, MEMBERS = 2, 3
 
 
 class ConsumerCluster(GroupCluster):
-    """The cluster of one seed."""
+    """A simulated cluster whose clients are members of consumer groups. One seed determines the
+    whole simulation."""
 
     def _settings(self) -> dict[str, str]:
         return {

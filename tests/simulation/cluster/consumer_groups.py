@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 SESSION_S = 15
 _REMOVED = (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND)
 _ALIVE_S = 8
-"""Time in seconds. The coordinator must not remove a member whose last answered heartbeat is more
-recent."""
+"""If the last answered heartbeat of a member is at most this number of seconds old, the coordinator
+must not remove the member."""
 _THINKS_MS = (1, 20, 100, 500)
 
 

@@ -271,8 +271,8 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _check(self, found: dict[int, bytes], end: int) -> None:
-        """Asserts that all read records were written since the last creation, and that no
-        acknowledged record below ``end`` is missing."""
+        """Asserts that all records that were read were written after the last creation of the
+        topic, and that no acknowledged record below ``end`` is missing."""
         for offset, value in found.items():
             life, _, _ = value.partition(b"/")
             assert int(life) == self.life or not self._surely_made, (

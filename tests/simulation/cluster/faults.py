@@ -117,8 +117,8 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.mend, one, other)
 
     def _cut_between(self, machine: BrokerMachine) -> None:
-        """Cuts the link between this broker and another broker. Each of them can still reach
-        ZooKeeper and clients."""
+        """Cuts the link between the broker of ``machine`` and another broker. Both brokers can
+        still reach ZooKeeper and clients."""
         others = [each for each in self.world.machines if each is not machine]
         self._cut(machine.host, self.chance.choice(others).host)
 
@@ -151,7 +151,7 @@ class ClusterFaults:
         self.world.zookeeper.delete(cluster.CONTROLLER)
 
     def _late_words(self, machine: BrokerMachine) -> None:
-        """Delays requests of the controller about a stopping broker to another broker.
+        """Stops a broker, and delays the requests that the controller then sends to another broker.
 
         When the requests arrive, a new controller has been elected, because the old controller has
         lost its session.

@@ -26,7 +26,8 @@ class FellowLoop(VirtualLoop):
         return self._next_timer_ns()
 
     def turn(self) -> None:
-        """Runs one iteration of the loop: received data, due timers and ready callbacks."""
+        """Runs one iteration of the loop, which handles received data, due timers and ready
+        callbacks."""
         self.iterations += 1
         self.now_ns = max(self.now_ns, self.agenda.now_ns) + ITERATION_NS
         asyncio._set_running_loop(self)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _OF_COORDINATORS = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 SESSION_S = 20
 _PUT_OUT_S = 12
-"""Time in seconds. The coordinator must not remove a member whose last answered request is more
-recent."""
+"""The coordinator must not remove a member whose last answered request is less than this number of
+seconds ago."""
 
 
 class GroupTruth:
@@ -57,7 +57,7 @@ class GroupTruth:
         )
 
     def synced(self, generation: int, assignment: bytes, name: str) -> None:
-        """Asserts that all members of a generation receive an assignment by the same leader."""
+        """Asserts that one leader has computed the assignments of all members of a generation."""
         self.generation = max(self.generation, generation)
         if assignment:
             _, _, whose = assignment.partition(b":")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.fellow_loop import FellowLoop
 
 REACHED_AGAIN_NS = (0, 1 * MS, 200 * MS)
-"""Possible delays in ns until waiting data arrives after a link is restored, as by the
-retransmission of TCP."""
+"""After a link is restored, waiting data arrives with one of these delays in ns, because TCP
+retransmits the data."""
 UNDER_WAY_NS = 200 * MS
 """Upper bound in ns of the transmission time on a link without an extra delay."""
 Link = frozenset[str]
@@ -38,8 +38,8 @@ class Internet:
         self._delays: dict[Link, int] = {}
         """The extra delay of each slow link, in ns."""
         self._not_before: dict[Link, int] = {}
-        """The earliest arrival time of new data on each link. Data must not overtake earlier
-        data."""
+        """By link: the earliest time at which new data may arrive, because new data must not
+        overtake earlier data."""
         self._held: dict[Link, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
         """The data that waits on each cut link, as calls that deliver the data."""
 

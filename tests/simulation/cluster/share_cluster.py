@@ -18,7 +18,7 @@ TOPIC, PARTITIONS, READERS = "ledger", 2, 2
 
 
 class ShareCluster(GroupCluster):
-    """The cluster of one seed."""
+    """A simulated cluster whose clients use share groups. One seed determines the simulation."""
 
     first_fault_s = 9
 

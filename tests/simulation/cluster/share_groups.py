@@ -44,15 +44,16 @@ class ShareTruth:
         self.produced: set[int] = set()
         """Offsets of records whose produce request was acknowledged."""
         self.final: dict[int, int] = {}
-        """The time in ns of the response to the acceptance or rejection, by offset."""
+        """By offset: the time in ns at which a member received the response to its acceptance or
+        rejection of the record."""
         self.unheard: set[int] = set()
         """Offsets that a member accepted or rejected without receiving the response."""
         self.archived: set[int] = set()
         """Offsets that may be archived, because they may have reached the limit of deliveries."""
 
     def delivered(self, name: str, offset: int, count: int, asked_ns: int) -> None:
-        """Asserts that no member had accepted or rejected a delivered record before the fetch was
-        sent at ``asked_ns``."""
+        """Asserts that a delivered record had not been accepted or rejected by any member before
+        ``asked_ns``, the time at which the fetch was sent."""
         at_ns = self.final.get(offset)
         assert at_ns is None or at_ns > asked_ns, (
             f"{name} gets {self.topic}-{self.partition} offset {offset} again, delivery {count}"
@@ -76,7 +77,8 @@ class ShareStarter(ControllerClient):
         super().__init__(cluster, name, host, chance)
         self._is_raised = False
         self.ready_ns: int | None = None
-        """The time in ns at which all settings were made, or None."""
+        """The time in ns at which the feature level and the setting of the share group had been
+        changed; None before."""
 
     def work(self) -> None:
         if not self._is_raised:
@@ -105,7 +107,7 @@ class ShareStarter(ControllerClient):
 
 
 class ShareHeartbeater(CoordinatorClient):
-    """The member of the share group that subscribes to the topic and only sends heartbeats."""
+    """A member of the share group. It subscribes to the topic and sends only heartbeats."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Members of streams groups (KIP-1071) in a simulated cluster.
 
-A member sends heartbeats to the coordinator of its group, and gives up tasks before it confirms
-this. The coordinator creates the internal topics of the application and fails over.
+A member sends heartbeats to the coordinator of its group. It gives up a task first, and then
+confirms this in a heartbeat. The coordinator creates the internal topics of the application and
+fails over.
 
 | law | where |
 |---|---|
@@ -35,7 +36,7 @@ REPARTITIONS = 3
 """The number of partitions of the repartition topic, and of the changelog."""
 _REMOVED = (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND)
 _ALIVE_S = 8
-"""The time in seconds: a member whose coordinator answered within this time must not be removed."""
+"""A member must not be removed if its coordinator answered it within this time in seconds."""
 _NOT_READY = (1, 2, 3)
 """The codes of statuses that mean a missing or unfit topic."""
 Task = tuple[str, int]
@@ -69,8 +70,9 @@ class StreamsGroupTruth:
         self.members: list[StreamsMember] = []
 
     def owned(self, owner: StreamsMember, tasks: set[Task]) -> None:
-        """Checks that no other member holds a task that ``owner`` receives. The coordinator may
-        have removed a member that had no answer within its session timeout."""
+        """Checks that no other member holds a task that ``owner`` receives. Does not check a member
+        that got no response within its session timeout, because the coordinator may have removed
+        this member."""
         for other in self.members:
             both = set() if other is owner else other.holds & tasks
             silent_s = (owner.cluster.agenda.now_ns - other.heard_ns) / S
@@ -103,7 +105,8 @@ class StreamsMember(CoordinatorClient):
         super().__init__(cluster, name, host, chance, group.group_id)
         self.group = group
         self.heard_ns = 0
-        """When the last heartbeat to which the coordinator has replied was sent."""
+        """The time in ns at which the member sent the last heartbeat that the coordinator has
+        answered."""
         self._processes = 0
         group.members.append(self)
         self._begin()
@@ -120,7 +123,8 @@ class StreamsMember(CoordinatorClient):
         self._unreported = False
         """True if the member has received or given up tasks since its last full heartbeat."""
         self._unanswered = 0
-        """The number of heartbeats since the last reply; then the member repeats all fields."""
+        """The number of heartbeats since the last reply. If it is not 0, the member repeats all
+        fields in its next heartbeat."""
 
     @property
     def holds(self) -> set[Task]:

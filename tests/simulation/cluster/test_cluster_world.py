@@ -49,7 +49,7 @@ HAPPENS = {
     "producer died",
     "unstable offset",
 }
-"""Events that must occur in each slice of the campaign: each fault, each kind of request, and
+"""Events that must occur in every part of the campaign: each fault, each kind of request, and
 truncations of logs."""
 
 

@@ -129,7 +129,7 @@ FOUND_SOON = {commits_of_stale_member_epochs_are_accepted}
 @pytest.mark.planted("simulated consumer groups in clusters")
 @pytest.mark.timeout(PLAYED_S_MAX)
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
-def test_planted_fault_of_consumer_groups_in_clusters_is_detected(
+def test_simulation_of_consumer_groups_in_a_cluster_detects_each_planted_fault(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

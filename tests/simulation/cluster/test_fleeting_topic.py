@@ -28,8 +28,8 @@ from tests.simulation.whole.agenda import Agenda
 
 
 class _LastChoice(Random):
-    """A random source with which the client reads after each write, and deletes the topic after
-    each read."""
+    """A random source that makes the client read after each write, and delete the topic after each
+    read."""
 
     def choice(self, seq: Any) -> Any:
         return seq[-1]

@@ -18,7 +18,7 @@ SECONDS = 30
 
 
 @pytest.mark.parametrize("seed", sampled([2, 7], (2,)))
-def test_same_seed_gives_the_same_cluster(seed: int) -> None:
+def test_same_seed_gives_the_same_simulation_of_a_cluster(seed: int) -> None:
     first, second = (fingerprint(BusyCluster(seed), SECONDS) for _ in range(2))
 
     assert first == second == fingerprint_elsewhere(__name__, seed)

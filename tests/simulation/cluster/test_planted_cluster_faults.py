@@ -276,7 +276,9 @@ FOUND_SOON = {
 @pytest.mark.planted("simulated cluster")
 @pytest.mark.timeout(900)  # worlds run until one reveals the fault
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
-def test_planted_cluster_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_of_a_cluster_detects_each_planted_fault(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     first = FOUND_BY.get(plant, 0)
     seeds = [first, *(seed for seed in range(MOST_SEEDS) if seed != first)]

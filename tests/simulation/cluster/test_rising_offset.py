@@ -26,7 +26,7 @@ def tell(rising: RisingOffset, offset: int, log: list[int]) -> None:
     rising.told("keeper", offset, lambda: log)
 
 
-def test_checker_allows_late_execution_of_a_commit_without_response() -> None:
+def test_checker_accepts_that_a_commit_without_a_response_is_executed_late() -> None:
     rising = committed(16, unheard=15)
 
     tell(rising, 16, log=[14, 16])
@@ -55,7 +55,7 @@ def test_checker_detects_a_wrong_committed_offset(offset: int, log: list[int]) -
         tell(committed(16, unheard=15), offset, log)
 
 
-def test_checker_detects_a_fetched_offset_that_a_late_commit_has_already_replaced() -> None:
+def test_checker_detects_an_offset_fetch_that_returns_a_replaced_offset() -> None:
     rising = committed(16, unheard=15)
     tell(rising, 15, log=[14, 16, 15])
 

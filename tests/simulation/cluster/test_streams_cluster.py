@@ -27,7 +27,7 @@ IS_ONE = "SEED" in os.environ
 SEEDS = range(40)
 SECONDS = int(os.environ.get("SECONDS", "30"))
 SHORT_S = SECONDS if IS_ONE else 10
-"""The duration in `make test`, in virtual seconds."""
+"""The duration of a simulation in `make test`, in virtual seconds."""
 PLANT_SEEDS = 12
 HAPPENS = {
     "StreamsGroupHeartbeat 0",
@@ -45,14 +45,14 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.proves("streams 10")
-def test_streams_groups_keep_their_laws_in_a_simulated_cluster(record_property: Record) -> None:
+def test_invariants_of_streams_groups_hold_in_a_simulated_cluster(record_property: Record) -> None:
     assert run(StreamsCluster(SEED), SHORT_S, record_property).happened["tasks received"]
 
 
 @pytest.mark.campaign
 @pytest.mark.proves("streams 10")
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_streams_groups_keep_their_laws_in_many_simulated_clusters(
+def test_invariants_of_streams_groups_hold_in_many_simulated_clusters(
     record_property: Record,
 ) -> None:
     happened: Counter[str] = Counter()
@@ -83,7 +83,8 @@ def a_coordinator_loads_members_without_their_tasks(patch: pytest.MonkeyPatch) -
 
 
 def a_coordinator_forgets_who_holds_tasks(patch: pytest.MonkeyPatch) -> None:
-    """Loads all members but not the tasks that they must still give up or have."""
+    """Plants a fault: a loaded group has its members, but does not know which tasks its members
+    still own."""
 
     def change(group: StreamsGroup) -> None:
         for holders in group._holders.values():
@@ -93,7 +94,8 @@ def a_coordinator_forgets_who_holds_tasks(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_coordinator_that_loads_begins_no_sessions(patch: pytest.MonkeyPatch) -> None:
-    """A member that is dead then keeps its tasks for ever."""
+    """Plants a fault: a coordinator that has loaded a group starts no session timers. A dead member
+    then keeps its tasks for ever."""
 
     def wake(step: Step, group: StreamsGroup) -> None:
         group.changed_ms = step.now.mono_ms
@@ -107,13 +109,14 @@ PLANTS: list[Plant] = [
     a_coordinator_that_loads_begins_no_sessions,
 ]
 FOUND_SOON = {a_coordinator_loads_members_without_their_tasks}
-"""Faults that are detected in a second; the campaign covers the others."""
+"""The planted faults that are detected within a second. Only the campaign tests the other planted
+faults."""
 
 
 @pytest.mark.planted("simulated streams groups in clusters")
 @pytest.mark.timeout(PLAYED_S_MAX)
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
-def test_planted_fault_of_streams_groups_in_clusters_is_detected(
+def test_simulation_of_streams_groups_in_a_cluster_detects_each_planted_fault(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

@@ -30,7 +30,7 @@ def test_leader_that_restarted_unnoticed_is_treated_as_failed(
 
 @pytest.mark.campaign
 @pytest.mark.planted("simulated cluster")
-def test_controller_that_ignores_unnoticed_restarts_is_detected(
+def test_simulation_detects_a_controller_that_ignores_unnoticed_broker_restarts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())

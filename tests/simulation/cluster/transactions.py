@@ -70,8 +70,8 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def _is_at_the_one(self) -> bool:
-        """Returns True if the connected broker is the current leader or coordinator, according to
-        ZooKeeper and to itself."""
+        """Returns True if the connected broker is the leader or coordinator that the current errand
+        needs, according to ZooKeeper and to this broker."""
         match self.errand:
             case (str(topic), int(partition)):
                 return self.cluster.leads(self._at, topic, partition)

@@ -37,14 +37,16 @@ UNCLEAN = 1
 
 
 class AnyRecords(PartitionTruth):
-    """Known records of a partition that may be lost or replaced."""
+    """A `PartitionTruth` that expects no record, because an unclean election may lose or replace
+    any record."""
 
     def learn(self, offset: int, value: bytes) -> None:
         """Does nothing, because an unclean election may remove any record that a client knows."""
 
 
 class AnyEnd(Committed):
-    """Accepts any high watermark of a leader, because a later leader may have a lower one."""
+    """A check that accepts any high watermark of a leader, because after an unclean election the
+    new leader may have a lower high watermark."""
 
     def in_sync(self, isr: Any) -> None: ...
     def shown(self, *_: Any) -> None: ...

@@ -196,8 +196,8 @@ class ClusterWorld:
     # -- hooks for the checkers
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Runs a check inside a call of the broker. The exception of a failed check is stored and
-        ends the simulation later, so that the broker does not see it."""
+        """Runs a check inside a call of the broker. If the check fails, stores its exception and
+        ends the simulation; does not raise the exception into the broker."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world
@@ -237,7 +237,8 @@ class ClusterWorld:
 
     def rest(self) -> None:
         """Ends the simulation with the final checks. Within a bounded time each client must be
-        served and each replica must be in the ISR. The logs must then be equal."""
+        served, and each replica must be in the ISR. Afterwards all replicas of a partition must
+        have equal logs."""
         self.calm_down()
         self._until_none(self.unrest, 2)
         self.hushed = True

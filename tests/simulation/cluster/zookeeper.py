@@ -79,7 +79,8 @@ class Server:
 
 
 class Session(MemoryZooKeeper):
-    """Implements the protocol `ZooKeeper` for one process, whose sessions follow each other."""
+    """Implements the protocol `ZooKeeper` for one process, which has one ZooKeeper session after
+    another."""
 
     def __init__(self, server: Server, process: Process, host: str, timeout_ns: int) -> None:
         super().__init__(server.ensemble)

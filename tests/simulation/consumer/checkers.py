@@ -268,7 +268,8 @@ class ConsumerCheckers(Checkers):
         return [client for client in self.world.clients if isinstance(client, kinds)]
 
     def check_waits(self) -> None:
-        """Asserts that the owner of each awaited partition revokes it, or is removed, in time."""
+        """Asserts that the owner of each partition for which a member waits revokes the partition
+        in time, or is removed in time."""
         world = self.world
         now_ms = world.mono_ms - world.leapt_ms
         session_ms = max(world.config.consumer.session_timeout_ms, CLASSIC_SESSION_MS)
@@ -317,7 +318,8 @@ class ConsumerCheckers(Checkers):
     # --------------------------------------------------------------------------- at the end
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why a group is not stable with all clients that may join it."""
+        """Returns one sentence for each group that is not stable or lacks a client that may join
+        the group."""
         complaints: list[str] = []
         view = self.world.shard.view
         for group_id in sorted({client.group_id for client in self._members()}):

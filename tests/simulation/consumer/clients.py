@@ -133,7 +133,7 @@ class Consumer:
         return self.owned | self.revoking
 
     def revoke(self) -> None:
-        """Ends the use of revoked partitions by the application. The next heartbeat confirms the
+        """Makes the application stop using revoked partitions. The next heartbeat confirms the
         revocation."""
         if self.revoking:
             self.revoking, self.says_all = set(), True
@@ -251,7 +251,8 @@ class ClassicConsumer(Member):
         self.owned: Held = set()
         self.metadata: Mapping[str, bytes] = {}
         self.assigned_of: list[int] = []
-        """The number of partitions of each topic that the leader has assigned."""
+        """The partition count of each topic in the last assignment that this consumer computed as
+        the leader."""
         super().__init__(name, group_id, rng, *more)
 
     def restart(self) -> None:

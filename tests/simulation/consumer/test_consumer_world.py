@@ -82,7 +82,7 @@ CHECKS = {
 def test_every_event_and_check_occurs_in_simulations_of_consumer_groups(
     record_property: Tell,
 ) -> None:
-    """Runs at most 40 simulations, until each event and each check has occurred."""
+    """The test runs at most 40 simulations, until each event and each check has occurred."""
     absent = HAPPENINGS | CHECKS
     for seed in range(1000, 1040):
         world = run(seed, STEPS, record_property)

@@ -61,7 +61,7 @@ class Asked:
 
     member: MemberKey
     sent: int
-    """The event number of the sending. Events are numbered in their order."""
+    """The number of the event in which the request was sent. Events are numbered in their order."""
     sent_ns: int
     acks: dict[SharePartitionKey, dict[int, int]] = field(default_factory=dict)
     """Acknowledge types, by share partition and offset."""
@@ -94,7 +94,7 @@ class Delivery:
 
 @dataclass(eq=False)
 class Book:
-    """The ledger's facts about the records of one share partition."""
+    """The records of one share partition, as far as the ledger knows them."""
 
     key: SharePartitionKey
     share: object = None
@@ -105,16 +105,16 @@ class Book:
     highest: Counter[int] = field(default_factory=Counter)
     """The highest seen delivery count of each record, by offset."""
     stored: Counter[int] = field(default_factory=Counter)
-    """By offset: the highest delivery count that the broker has certainly stored, because it
-    acknowledged the end of this delivery."""
+    """By offset: the highest delivery count that the broker has certainly stored. It is certain
+    because the broker acknowledged the end of the delivery with this count."""
     final: dict[int, int] = field(default_factory=dict)
     """The type of each final acknowledgement that got a response, by offset."""
     acks: dict[int, list[tuple[Asked, int]]] = field(default_factory=lambda: defaultdict(list))
-    """All acknowledgements of each record by a member that had acquired it, as pairs of request and
-    type, by offset."""
+    """By offset: each acknowledgement of the record by a member that had acquired it, as a pair of
+    request and acknowledge type."""
 
     def ended(self, offset: int, limits: Limits) -> bool:
-        """Returns True if the record at ``offset`` may be in a final state."""
+        """Returns True if a final state is allowed for the record at ``offset``."""
         if self.highest[offset] >= limits.delivery_count:
             return True
         return any(
@@ -177,8 +177,8 @@ class ShareLedger:
         return asked
 
     def disconnects(self, member: MemberKey) -> Asked:
-        """Notes that a connection of a member closes. The caller sets ``answered`` when the broker
-        has noticed it."""
+        """Notes that a connection of a member closes. The caller must set ``answered`` when the
+        broker has noticed that the connection is closed."""
         asked = Asked(member, self.next_event(), self.now_ns, closes=True)
         self._asked[member].append(asked)
         return asked

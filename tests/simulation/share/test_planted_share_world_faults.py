@@ -228,6 +228,8 @@ FOUND_SOON = {last_delivery_does_not_archive, aborted_records_are_delivered, loc
 @pytest.mark.planted("simulated share groups")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_planted_share_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_of_share_groups_detects_each_planted_fault(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     find_fault(ShareWorld, range(MOST_SEEDS), SECONDS)

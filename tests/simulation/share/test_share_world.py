@@ -27,7 +27,7 @@ SOAK_SECONDS = 300
 
 @pytest.mark.proves("share 16")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_share_groups_deliver_records_until_final_in_a_simulated_world(
+def test_share_groups_deliver_records_until_their_final_state_in_a_simulated_world(
     seed: int, record_property: Record
 ) -> None:
     assert run(ShareWorld(seed), SECONDS, record_property).happened["final record"] > 50
@@ -35,7 +35,7 @@ def test_share_groups_deliver_records_until_final_in_a_simulated_world(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
-def test_share_groups_deliver_records_until_final_with_a_new_seed(
+def test_share_groups_deliver_records_until_their_final_state_with_a_new_seed(
     number: int, record_property: Record
 ) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
@@ -45,7 +45,7 @@ def test_share_groups_deliver_records_until_final_with_a_new_seed(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_all_faults_and_ends_of_deliveries_occur_in_simulations_of_share_groups(
+def test_simulations_of_share_groups_contain_every_fault_and_every_end_of_a_delivery(
     record_property: Record,
 ) -> None:
     rare = {
@@ -72,7 +72,7 @@ def test_same_seed_gives_the_same_simulation_of_share_groups() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(30_000, 30_000 + SOAK_SEEDS))
-def test_share_groups_deliver_records_until_final_for_a_long_time(
+def test_share_groups_deliver_records_until_their_final_state_for_a_long_time(
     seed: int, record_property: Record
 ) -> None:
     assert run(ShareWorld(seed), SOAK_SECONDS, record_property).happened["final record"]

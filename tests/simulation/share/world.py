@@ -150,10 +150,10 @@ class ShareWorld(LivingWorld):
             self.ghost.copies.append(request)
 
     def closing(self, wire: Wire, member: MemberKey) -> None:
-        """Notes that a connection of a member was closed. The broker ends the share session when it
-        notices this.
+        """Notes that a connection of a member was closed. When the broker notices the closed
+        connection, it ends the share session of the member.
 
-        The broker does not notice that a client machine has vanished.
+        If a client machine vanishes, the broker does not notice a closed connection.
         """
         if wire._sent_until_ns >= 0:
             self._closing.append((wire, self.ledger_now().disconnects(member)))
@@ -170,7 +170,8 @@ class ShareWorld(LivingWorld):
         return 1 << 62
 
     def held_by_others(self, group_id: str, member_id: str, place: tuple[bytes, int]) -> list[int]:
-        """Returns offsets that other members of the group have most recently acquired."""
+        """Of the last 50 offsets in the ledger, returns those that were last delivered to other
+        members of the group."""
         book = self.ledger.books.get(SharePartitionKey(group_id, *place))
         if book is None:
             return []
@@ -276,8 +277,8 @@ class ShareWorld(LivingWorld):
             self._check_place(topic, index)
 
     def _check_sessions(self, process: Process) -> None:
-        """Asserts that each share session has an open connection, whose end will close the session,
-        and that no release is pending."""
+        """Asserts that the connection of each share session is open, so that its close will end the
+        session. Asserts that no release is pending."""
         broker = process.broker
         for session in broker.share_sessions._sessions.values():
             connection = session.connection
@@ -316,8 +317,8 @@ class ShareWorld(LivingWorld):
                     )
 
     def _check_place(self, topic: str, index: int) -> None:
-        """Asserts that each record in a log is in a final state for a known reason, and was
-        delivered with its value in the log."""
+        """Asserts that each record in the log of a partition is in a final state for a known
+        reason, and was delivered with the value that it has in the log."""
         assert self.process is not None
         partition = self.process.broker.logs.get(topic, index)
         assert partition is not None

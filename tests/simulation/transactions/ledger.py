@@ -59,14 +59,15 @@ class Deed:
         return f"{self.producer}/{self.number}"
 
     def given_up(self) -> None:
-        """Notes that the client has abandoned the transaction. The outcome is then known or
-        UNKNOWN."""
+        """Notes that the client has abandoned the transaction. The outcome is UNKNOWN if the client
+        has requested a commit, or else ABORTED."""
         if self.outcome is Outcome.OPEN:
             self.outcome = Outcome.UNKNOWN if self.commit_asked else Outcome.ABORTED
 
 
 class Ledger:
-    """All transactions of the producers of a simulation, by the name in their record values."""
+    """All transactions of the producers of a simulation. Each transaction has a name, which the
+    values of its records contain."""
 
     def __init__(self) -> None:
         self.deeds: dict[str, Deed] = {}
@@ -74,8 +75,8 @@ class Ledger:
         """By producer id and epoch: the number of the earliest transaction that has a request which
         may arrive late."""
         self.fences: dict[tuple[int, int], dict[Place, int]] = {}
-        """The log end offsets when a client received a producer id and epoch. After these offsets,
-        no record may have this producer id with a lower epoch."""
+        """The log end offsets at the time when a client received a producer id and epoch. After
+        these offsets, no record may have this producer id with a lower epoch."""
 
     def begin(self, deed: Deed) -> Deed:
         self.deeds[deed.metadata] = deed

@@ -169,7 +169,7 @@ class TransactionalProducer(Client):
         return self.calm
 
     def excused(self, deed: Deed) -> bool:
-        """Returns True if the transaction ``deed`` may have failed with a correct client."""
+        """Returns True if the transaction ``deed`` may fail although the client is correct."""
         return self.market.ledger.excused(deed)
 
     @property

@@ -39,7 +39,7 @@ class CommittedReader(Client):
         self.place = place
         self.position = 0
         self.seen: dict[int, bytes] = {}
-        """Records below ``position`` that the application has received, by offset."""
+        """Values of the records that the application has received, by offset below ``position``."""
         self._again_from = 0
 
     def act(self) -> None:
@@ -183,7 +183,7 @@ def _aborted(fetched: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Ghost(Client):
-    """Sends copies of other clients' requests later, on its own connection."""
+    """Copies requests of other clients, and sends the copies later on its own connection."""
 
     def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)

@@ -1,8 +1,8 @@
 """The second connection of a producer, which repeats commits around the end of the transaction.
 
-A client sends such requests when it retries, or when its commit is in flight while the transaction
-times out. The broker may add such a commit to its own transaction or reject it, but must never add
-it to the next transaction.
+A client repeats a commit when it retries, or when the commit is in flight while the transaction
+times out. The broker may add such a commit to the transaction for which the client sent it, or
+reject the commit. The broker must never add the commit to the next transaction.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _QUICK_NS = (0, 2 * _US, 10 * _US, 50 * _US)
 """Possible pauses in ns between repetitions around an EndTxn, which the broker handles within
 microseconds."""
 _SLOW_NS = (1 * MS, 20 * MS, 300 * MS)
-"""Possible pauses in ns between repetitions around a transaction timeout, which occurs seconds
-later."""
+"""Possible pauses in ns between two repetitions of a request while its transaction times out, which
+takes seconds."""
 
 
 class SecondConnection(Client):
@@ -46,7 +46,7 @@ class SecondConnection(Client):
         return bool(self._left or self.sent)
 
     def repeat(self, request: WireRequest, times: int, *, quickly: bool) -> None:
-        """Sends ``request`` ``times`` times, the first time at once."""
+        """Sends ``request`` a total of ``times`` times, with short pauses if ``quickly`` is set."""
         self._pauses_ns = _QUICK_NS if quickly else _SLOW_NS
         self._request, self._left = request, times
         if not self.sent:

@@ -237,7 +237,7 @@ FOUND_SOON = set(PLANTS) - {
 @pytest.mark.planted("simulated transactions")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_planted_transaction_fault_is_detected(
+def test_simulation_of_transactions_detects_each_planted_fault(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

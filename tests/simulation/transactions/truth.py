@@ -132,7 +132,7 @@ def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
 
 @dataclass
 class Seen:
-    """The effective and the open records of one transaction in the logs."""
+    """The committed records and the pending records of one transaction in the logs."""
 
     parts: dict[Place, list[bytes]] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)

@@ -64,7 +64,8 @@ class TransactionWorld(LivingWorld):
         """True if each record is fsynced before its acknowledgement. Only then may the machine lose
         power."""
         self.crash_chance = chance.choice((0.0, 0.01, 0.05))
-        """The probability of a kill after each write of a transaction state record or a marker."""
+        """The probability that the broker is killed after it writes a transaction state record or a
+        marker."""
         self.settings = {
             "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
             "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
@@ -137,7 +138,8 @@ class TransactionWorld(LivingWorld):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Makes snapshots due early in the block, as if the log were much larger."""
+        """Makes brokers write snapshots more often until the end of the `with` block, as if the log
+        were much larger."""
         before = snapshots.BYTES_DUE, snapshots.BYTES_DUE_AT_STOP
         snapshots.BYTES_DUE = snapshots.BYTES_DUE_AT_STOP = SNAPSHOT_BYTES
         try:
@@ -278,8 +280,8 @@ class TransactionWorld(LivingWorld):
         self._check_offsets()
 
     def _check_offsets(self) -> None:
-        """Asserts that the fetched offsets of each group are those of its last committed
-        transaction."""
+        """Asserts that the fetched offsets of each group equal the offsets that the group's last
+        committed transaction wrote."""
         assert self.process is not None
         latest: dict[tuple[str, int], int] = {}
         for place in OFFSETS:

@@ -16,8 +16,8 @@ S = 1_000 * MS
 
 
 class Agenda:
-    """Entries in the order of their time. Entries with the same time are in the order of their
-    creation."""
+    """The scheduled calls of a simulation, in the order of their time. Calls with the same time are
+    in the order of their creation."""
 
     def __init__(self, now_ns: int = 0) -> None:
         self.now_ns = now_ns

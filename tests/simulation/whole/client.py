@@ -73,7 +73,7 @@ class Client:
         self.calm = False
         """True if the client must send only correct requests from now on."""
         self.may_be_closed = False
-        """True if a request of the client permits the broker to close the connection."""
+        """True if the client has sent a request after which the broker may close the connection."""
         self.answered = 0
         self._correlation_id = 0
         self._thinks_at_ns = -1
@@ -164,8 +164,8 @@ class Client:
         return self.world.network.connect(self.world.port, self.host)
 
     def _gives_up(self) -> None:
-        """Abandons an unanswered request. If the maximum response time has passed, a fault must
-        excuse this."""
+        """Abandons an unanswered request. Fails if the maximum response time has passed and no
+        fault explains the missing response."""
         sent = self.sent[0]
         if self.world.agenda.now_ns - sent.at_ns >= _patience_ns(sent.request):
             assert self.world.excused(sent.at_ns), f"{self.name} waits in vain for {sent}"

@@ -76,8 +76,8 @@ class LogOnDisk:
         self._end = 0
 
     def end(self) -> int:
-        """Returns the offset after the last batch. The result ignores truncations after a previous
-        call."""
+        """Returns the offset after the last batch. If the log was truncated since an earlier call,
+        the result may still be the end before the truncation."""
         names = self._files.names
         if len(names) != self._names or self._path not in names:
             self._names = len(names)  # there may be a new segment

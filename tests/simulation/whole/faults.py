@@ -86,7 +86,7 @@ class Faults:
         self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # the process may be late already
 
     def _trouble(self, seconds: float, until: Callable[[], None]) -> None:
-        """Calls ``until`` after ``seconds``, when a disk fault ends. The fault may have
+        """Calls ``until``, which ends a disk fault, after ``seconds``. The fault may have
         consequences for another 15 s."""
         over_ns = self.world.agenda.now_ns + int(seconds * S)
         self.disk_until_ns = max(self.disk_until_ns, over_ns + 15 * S)

@@ -1,6 +1,8 @@
-"""Group clients with connections: the members and admins of the simulation of the core.
+"""The members and admins of groups as clients with connections, for the simulation of a whole
+broker.
 
-`tests/simulation/clients.py` decides the requests of a client and processes the replies.
+`tests/simulation/clients.py`, which the simulation of a shard also uses, decides the requests of a
+client and processes the replies.
 """
 
 from __future__ import annotations

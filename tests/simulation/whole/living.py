@@ -110,7 +110,8 @@ class LivingWorld:
         """Called before a power failure removes unflushed data from the disk."""
 
     def rest(self) -> None:
-        """Ends all faults. Asserts that within a bounded time all promised state exists."""
+        """Ends all faults. Asserts that within a bounded time no work remains: for example, each
+        group is stable."""
 
     # -- processes of the broker
 
@@ -205,8 +206,8 @@ class LivingWorld:
     # -- hooks for the checkers
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Runs a check inside a call of the broker. The exception of a failed check is stored and
-        ends the simulation later, so that the broker does not see it."""
+        """Runs a check inside a call of the broker. If the check fails, stores its exception and
+        ends the simulation; does not raise the exception into the broker."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world

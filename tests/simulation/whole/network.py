@@ -176,7 +176,7 @@ class Wire:
         self._sent_until_ns = at_ns
 
     def _now_ns(self) -> int:
-        """Returns the time in ns at the client, whose work takes no time."""
+        """Returns the time of the simulation in ns. The work of a client takes no time."""
         return self.network.agenda.now_ns
 
     def close(self, reset: bool = False) -> None:

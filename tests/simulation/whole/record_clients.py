@@ -47,7 +47,8 @@ class Records:
         self.known: dict[int, bytes] = {}
         """Values of known records, by offset."""
         self.once: dict[bytes, int] = {}
-        """The offset of each value of an idempotent producer, which must occur only once."""
+        """The offset of each value of an idempotent producer. Each value must occur only once in
+        the log."""
         self._power_failures: list[tuple[int, int]] = []
         """The time of each power failure, and the fsynced log end offset at this time."""
         self._end = self._on_disk()
@@ -56,8 +57,8 @@ class Records:
         return LogOnDisk(self.world.files, self.topic, self.partition, synced=self.flushes)
 
     def leaves(self, end: int) -> None:
-        """Asserts, when a response is sent, that it depends only on records that survive a crash.
-        ``end`` is the offset after these records."""
+        """Called when a response is sent. Asserts that all records below ``end``, on which the
+        response depends, survive a crash."""
         stable = self._end.end()
         assert end <= stable, (
             f"{self.topic}-{self.partition}: an answer says what is below {end},"
@@ -107,7 +108,8 @@ class Records:
 
 
 class Producer(Client):
-    """Produces to one partition. It is idempotent, or uses any value of acks."""
+    """A client that produces to one partition. It is idempotent if ``once`` is True; otherwise it
+    uses any value of acks."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records, once: bool

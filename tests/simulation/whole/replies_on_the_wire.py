@@ -94,7 +94,8 @@ class Replies:
 
 
 def answers_well(reply: Reply) -> bool:
-    """Returns True if a reply reports success. An error reply depends on no record."""
+    """Returns True if a reply reports success, for a commit the success of at least one partition.
+    A reply that reports only errors does not depend on any record in the log."""
     if isinstance(reply, int):
         return reply == 0
     if isinstance(reply, CommitReply):

@@ -40,7 +40,8 @@ class AnyWorld(Protocol):
     def run(self, seconds: float) -> None: ...
 
     def rest(self) -> None:
-        """Ends all faults. Asserts that within a bounded time all promised state exists."""
+        """Ends all faults. Asserts that within a bounded time no work remains: for example, each
+        group is stable."""
 
     def end(self) -> None: ...
 

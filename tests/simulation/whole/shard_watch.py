@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 LATE_MS = 300
-"""The time in ms by which a timer may be late: the time after which the clock detects a suspended
-loop, and one slice."""
+"""The maximum time in ms by which a timer may be late: the time after which the clock detects a
+suspended loop, plus the time of one slice."""
 
 FOR_EVER_MS = 10**9
 
@@ -171,7 +171,8 @@ class ShardWatch:
             self._take()
 
     def replayed(self, run: Run | OwnBatch, base_offset: int, real: Callable[..., None]) -> None:
-        """Checks and replays a run, and passes it to the second decoder."""
+        """Checks a run and lets the shard replay it. Also passes the encoded run to a second
+        decoder, which is independent of the shard."""
         assert base_offset == self.accepted, f"{run} at {base_offset}, behind {self.accepted}"
         self.checkers.before_replay(run)
         real(self.shard, run, base_offset)
@@ -292,7 +293,8 @@ def watching(world: World) -> Iterator[None]:
             guarded(watch.replayed, run, base_offset, real["replay"])
 
     def replay_all(self: GroupShard, runs: Sequence[Run], base_offset: int) -> int:
-        """Replays the runs one by one: by compiled code if it can, as `GroupShard.replay_all`."""
+        """Replays the runs one by one. Like `GroupShard.replay_all`, uses compiled code for the
+        runs that this code supports."""
         watch = world.watch_of(self)
         if watch is None:
             after: int = real["replay_all"](self, runs, base_offset)

@@ -180,6 +180,8 @@ FOUND_SOON = set(PLANTS) - {
 @pytest.mark.planted("simulated broker")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_planted_edge_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_of_the_whole_broker_detects_each_planted_fault(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     find_fault(World, range(MOST_SEEDS), SECONDS)

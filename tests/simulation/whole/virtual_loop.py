@@ -120,8 +120,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def _do(self, future: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
-        """Executes a job for a thread. The virtual time does not advance. The result arrives in the
-        loop later."""
+        """Executes a job that was submitted to a thread. The virtual time does not advance. The
+        result arrives in the loop later."""
         error: BaseException | None = None
         result: Any = None
         if future.cancelled():

@@ -29,8 +29,8 @@ from tests.simulation.whole.shard_watch import ShardWatch, watching
 from tests.simulation.whole.topic_clients import TopicAdmin, TopicLife
 
 UNSEEN_NS = 300 * MS
-"""The maximum time in ns for which a request can stay unread before the broker notices that it was
-suspended."""
+"""The maximum time in ns for which a request can stay unread before the broker notices that its
+process was suspended."""
 REST_S = 120
 """The maximum time in seconds without faults until all groups are stable with all their members."""
 _SILENT = (Cause.SESSION_EXPIRED, Cause.JOIN_TIMED_OUT, Cause.SYNC_TIMED_OUT)
@@ -181,8 +181,8 @@ class World(LivingWorld):
         return self._watched.get(shard)
 
     def begin_watch(self, shard: GroupShard, now: Now) -> ShardWatch | None:
-        """Starts to watch ``shard``, which has read its log. Returns None if the shard is not that
-        of the current broker process."""
+        """Starts to watch ``shard``, which has read its log. Returns None if ``shard`` does not
+        belong to the current broker process."""
         if self.process is None:
             return None
         for hosted in self.process.broker.groups.hosted_shards:
@@ -197,7 +197,8 @@ class World(LivingWorld):
         self._watched.pop(shard).serves = False
 
     def told(self, events: Iterable[Event]) -> None:
-        """Asserts that the core has not removed a member with an unread request."""
+        """Asserts that the core has not expired the session of a member whose request the broker
+        had left unread for `UNSEEN_NS` or longer."""
         for event in events:
             if isinstance(event, MemberLeft) and event.cause in _SILENT:
                 client = self.by_name.get(event.client_id)

@@ -25,7 +25,8 @@ def as_asked(offsets: dict[Key, int]) -> dict[TopicPartition, OffsetAndMetadata]
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """Records rebalance events on the client's event loop, which must not block."""
+    """Records rebalance events. It runs in the event loop of the client, and must not block this
+    loop."""
 
     def __init__(self, member: KafkaPythonMember) -> None:
         self.member = member

@@ -56,8 +56,8 @@ class Member:
         raise NotImplementedError
 
     def gave_up(self, what: str, partitions: Iterable[Any]) -> dict[Key, int]:
-        """Records that partitions are revoked or lost. Returns the offsets of these partitions that
-        must still be committed."""
+        """Notes that partitions were revoked or lost. Returns the offsets that must still be
+        committed for these partitions."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append([what, keys])
         return {key: self.next.pop(key) for key in keys if key in self.next}
@@ -95,8 +95,8 @@ class Member:
 
 
 class Producer:
-    """A producer, and what became of its records. A subclass for each library implements the
-    client.
+    """A producer that also stores the results of its sends. A subclass for each library implements
+    the client.
 
     The keys of ``asked`` are `bootstrap`, and optionally `acks` ("all" or 1), `idempotent`,
     `transactional_id`, and `gives_up`, with which the producer reports a retriable error instead of
