@@ -271,8 +271,9 @@ class Pages(Generic[PageT]):
                 page.save_counts()
 
     def turn_to(self, name: str) -> PageT:
-        """Returns the page of a name that has a new event. Creates the page if necessary. The
-        caller must call `count` after it has changed the page."""
+        """Returns the page of ``name``, to which the caller adds an event. A page has the past
+        events of one name. Creates the page if necessary. The caller must call `count` after it has
+        changed the page."""
         page = self._pages.pop(name, None)
         if page is None:
             page = self._new_page(name, self.unsaved)

@@ -199,7 +199,8 @@ class Simulation:
             host.give(Tick())
 
     def _repeat_fact(self) -> None:
-        """Passes the current or the previous version of a fact to the controller again."""
+        """Passes a znode's state or a response that the controller has already received to the
+        controller again, in its current or its previous version."""
         host, nodes = self.host, self.world.nodes
         if self.random.random() < 0.5:
             brokers = [

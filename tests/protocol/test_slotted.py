@@ -110,7 +110,7 @@ def test_slotted_object_supports_replace_and_asdict(frozen: bool) -> None:
         ]
 
 
-def test_slotted_class_is_compiled_once_at_its_first_object(
+def test_slotted_class_is_compiled_once_when_its_first_object_is_created(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compiled: list[str] = []

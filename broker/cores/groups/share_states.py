@@ -60,8 +60,8 @@ class ShareStates:
         self._groups = groups
 
     def initialize(self, event: ShareStateWanted) -> None:
-        """Starts to initialize states without a start offset. The first fetch of a share partition
-        chooses the start offset."""
+        """Starts to initialize the delivery states that the event names. Sets no start offset: the
+        first fetch of each share partition chooses it."""
 
         def call(ticket: Awaited[StateReply], key: SharePartitionKey) -> Call:
             return InitializeState(ticket, key, event.state_epoch, UNINITIALIZED_OFFSET)

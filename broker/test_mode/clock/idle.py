@@ -21,8 +21,8 @@ IDLE_ITERATIONS = 12
 """The number of iterations of the loop without new work after which the broker counts as idle."""
 _ITERATIONS_MAX = 2_000
 _WAITS_MAX = 200
-"""The maximum number of consecutive waits for work in threads. A limit is necessary, since this
-work or clients may always start new work."""
+"""The maximum number of times in a row that the clock waits until running work in threads has
+ended. Without a limit it could wait forever, since this work and clients can start new work."""
 WITHIN_S = 30.0
 """The maximum number of seconds that one step of an advance waits for the idle state. A limit is
 necessary, since a disk may hang."""

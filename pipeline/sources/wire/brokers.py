@@ -175,7 +175,7 @@ class Brokers:
 
 
 class Patience:
-    """A timeout that progress restarts."""
+    """A timeout that starts again each time the reader makes progress."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -267,7 +267,7 @@ async def test_waiting_produce_gets_not_leader_when_leadership_is_lost(how: str)
     assert len(house.answers) == 3
 
 
-async def test_new_waiting_request_is_refused_after_the_loss_of_leadership() -> None:
+async def test_request_that_would_wait_is_refused_after_the_loss_of_leadership() -> None:
     house = House()
     house.replica.lead(state())
     end_offset = house.append()

@@ -153,7 +153,7 @@ def test_subtopology_without_a_source_topic_is_invalid() -> None:
     assert configured.invalid == "No source topics found for subtopology 1"
 
 
-def test_copartitioned_repartition_topic_gets_the_count_of_the_external_topics() -> None:
+def test_copartitioned_repartition_topic_has_as_many_partitions_as_the_external_topics() -> None:
     joining = of(
         part("0", "small", writes=["r"]),
         part("1", "in", reads=("r",), together=[CopartitionGroup((0,), (), (0,))]),

@@ -52,7 +52,7 @@ def test_journal_has_the_causes_of_rebalances(muster: Muster) -> None:
     assert any("joined" in str(event) for event in events)
 
 
-def test_method_requests_returns_requests_in_order_with_their_responses(muster: Muster) -> None:
+def test_requests_are_returned_in_order_with_their_responses(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     muster.fail("Metadata", "INVALID_TOPIC_EXCEPTION", client_id="other", times=1)

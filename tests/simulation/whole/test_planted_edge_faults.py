@@ -174,7 +174,7 @@ FOUND_SOON = set(PLANTS) - {
     a_flush_is_not_waited_for,
     who_reads_slowly_is_never_read_again,
 }
-"""Planted faults that are detected within a second. The campaign covers the other faults."""
+"""The planted faults that are detected within a second. `make campaign` tests the other faults."""
 
 
 @pytest.mark.planted("simulated broker")

@@ -29,8 +29,8 @@ from tests.simulation.whole.shard_watch import ShardWatch, watching
 from tests.simulation.whole.topic_clients import TopicAdmin, TopicLife
 
 UNSEEN_NS = 300 * MS
-"""The maximum time in ns for which a request can stay unread before the broker notices that its
-process was suspended."""
+"""After the broker's process was suspended, the broker notices the suspension within this time in
+ns. Until then it may leave requests unread."""
 REST_S = 120
 """The maximum time in seconds without faults until all groups are stable with all their members."""
 _SILENT = (Cause.SESSION_EXPIRED, Cause.JOIN_TIMED_OUT, Cause.SYNC_TIMED_OUT)

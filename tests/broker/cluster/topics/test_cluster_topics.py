@@ -308,7 +308,7 @@ def test_coordinator_topic_is_not_created_with_fewer_replicas_than_configured() 
 
 
 @pytest.mark.proves("clusters 17")
-def test_adding_partitions_keeps_topic_id_unknown_fields_and_partitions_of_the_topic_node() -> None:
+def test_adding_partitions_changes_nothing_else_in_the_topic_node() -> None:
 
     async def conduct(scene: Scene) -> None:
         node = {

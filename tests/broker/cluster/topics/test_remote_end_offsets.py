@@ -168,8 +168,8 @@ async def test_lag_is_0_when_the_commit_is_above_the_known_log_end_offset(
 async def test_transaction_of_another_coordinator_is_not_reported_as_hanging(
     tmp_path: Path,
 ) -> None:
-    """Consumers wait for the transaction on every replica, but only the coordinator of the
-    transaction knows its transactional id."""
+    """Each replica of the partition sees that the transaction is open. Only the coordinator of the
+    transaction knows its transactional id, and whether it hangs."""
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 1)
         wire: Any = None
