@@ -7,6 +7,7 @@
 #include "codecs.c"
 #include "records.c"
 #include "columns.c"
+#include "sections.c"
 
 static PyMethodDef methods[] = {
     {"codec", (PyCFunction)(void (*)(void))codec, METH_FASTCALL,
@@ -22,6 +23,9 @@ static PyMethodDef methods[] = {
      " the first run that Python has to store"},
     {"first_lowered", (PyCFunction)(void (*)(void))first_lowered, METH_FASTCALL,
      "first_lowered(topics, runs, OffsetRun): the index of the first run that may lower an offset"},
+    {"section_times", (PyCFunction)(void (*)(void))section_times, METH_FASTCALL,
+     "section_times(section, count, base_timestamp, find_null_keys): (smallest timestamp, largest"
+     " timestamp, headers) of a plain section, or None"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -53,5 +53,5 @@ None when every entry is null or empty.
 
 from typing import Final
 
-C_SOURCES: Final = "a113cc4b012ae38e"
+C_SOURCES: Final = "3284a7aa2619ae31"
 """The digest of the files in ``protocol/c``, some of which have the same codecs in C."""

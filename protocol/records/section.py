@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol import compiled
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stretch import STRETCH_MIN, TRIALS_MAX, check_stretch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP = -1
 
+_section_times = None if compiled.MODULE is None else compiled.MODULE.section_times
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
@@ -259,9 +261,16 @@ def check_section(
     CorruptRecords like ``decode_section``, and OverBudget if the headers of the records exceed
     ``budget``.
 
-    For speed it is one loop that decodes short varints inline. Consecutive records of one shape are
-    checked together (stretch.py).
+    Compiled code checks plain sections (protocol/c/sections.c), and this loop all others. For speed
+    the loop decodes short varints inline, and stretch.py checks records of one shape together.
     """
+    if _section_times is not None:
+        times = _section_times(section, count, base_timestamp, find_null_keys)
+        if times is not None:
+            low, high, headers = times
+            if headers and budget is not None:
+                budget.take(headers)
+            return CheckedSection([], low, high)
     null_keys: list[int] = []
     size = len(section)
     position = index = 0
@@ -358,8 +367,7 @@ def check_section(
                 next(islice(indexes, found.records - 1, None))
         else:
             if position == size:
-                # all deltas are negative, a rare case: compute the largest
-                if latest < 0:
+                if latest < 0:  # all deltas are negative, a rare case
                     stamps = [r.timestamp for r in decode_section(section, count, 0, 0, count)]
                     low, high = min(stamps, default=0), max(stamps, default=0)
                 else:

@@ -15,6 +15,12 @@ from protocol.records.stretch import Stretch, check_stretch
 BASE_MS = 1_700_000_000_000
 
 
+@pytest.fixture(autouse=True)
+def _python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets Python check the sections, if compiled code would check them."""
+    monkeypatch.setattr(section_module, "_section_times", None)
+
+
 def random_records(chance: random.Random) -> list[Record]:
     """Returns groups of records. The records of a group have equal key and value sizes, and some
     records have a header, which changes their layout."""
