@@ -53,5 +53,5 @@ None when every entry is null or empty.
 
 from typing import Final
 
-C_SOURCES: Final = "3284a7aa2619ae31"
+C_SOURCES: Final = "54ce44a87d15d4eb"
 """The digest of the files in ``protocol/c``, some of which have the same codecs in C."""
