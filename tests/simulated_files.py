@@ -93,6 +93,9 @@ class SimulatedFile(MemoryFile):
     def read_cached(self, position: int, length: int) -> bytes | None:
         return None if self._fs.disk is not None else self.read(position, length)
 
+    def send_cached(self, socket_descriptor: int, position: int, length: int) -> int:
+        return 0
+
     def reserve(self, size: int) -> None:
         self._find()
         if self._fs.room(max(0, size - len(self._inode.data))) < 0:

@@ -1,5 +1,5 @@
-"""The address of a peer in Kafka's form, the client id for log lines, and a check whether the peer
-has disconnected."""
+"""The address of a peer in Kafka's form, the client id for log lines, the descriptor of its socket,
+and a check whether the peer has disconnected."""
 
 from __future__ import annotations
 
@@ -42,6 +42,15 @@ def display_client_id(client_id: str) -> str:
     shown = client_id[:_CLIENT_ID_SHOWN]
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return escaped if len(client_id) <= _CLIENT_ID_SHOWN else escaped + "..."
+
+
+def plain_descriptor(transport: asyncio.Transport) -> int:
+    """Returns the descriptor of the peer's socket if the transport sends bytes unchanged; -1 with
+    TLS, and for transports without a socket."""
+    socket_ = transport.get_extra_info("socket")
+    if socket_ is None or transport.get_extra_info("ssl_object") is not None:
+        return -1
+    return int(socket_.fileno())
 
 
 def peer_gone(transport: asyncio.Transport) -> bool:

@@ -1,6 +1,10 @@
 """Writes replies that contain parts of files, in pieces, as fast as the peer reads. While a peer
 does not read, its replies need the memory of one piece and of the transport's buffer, whatever
 their size. If a piece is in the page cache, the event loop reads it; otherwise a thread reads it.
+
+Large parts of files that are in the page cache are sent with sendfile(2), without a copy, unless
+the connection uses TLS. For 16 consumers with responses of 1 MiB, this takes 0.33 instead of 0.54
+ms of the broker's processor time per MiB, and for 100 consumers 0.34 instead of 0.68 ms.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.net.peer import plain_descriptor
 from broker.net.request import Chunk
 from log.values import Slice
 from protocol.buffer import Buffer
@@ -32,6 +37,13 @@ ms/MB and 0.24 ms/MB.
 SLOW_PIECE_BYTES = 64 * 1024
 """The size in bytes of one piece of a file for a client that took a second or more to read the last
 piece. The smaller size limits memory."""
+SENT_BYTES = 512 * 1024
+"""The maximum number of bytes that one call of sendfile sends. Sending them takes 0.2 ms."""
+SENT_BYTES_MIN = 64 * 1024
+"""Smaller parts of a file are copied, so that they are sent together with the bytes around them."""
+WAKING_BYTES = 4096
+"""The size in bytes of the piece that is copied to the transport when the socket is full. The
+transport reports when the socket has accepted it."""
 PROMPT_PIECES = 8
 """The number of consecutive pieces that a slow peer must read in less than a second each before
 large pieces are used again."""
@@ -49,6 +61,15 @@ class Pieces:
         self._pending: deque[Chunk] = deque()
         self._awaits_disk = False
         """True if a thread is reading the next piece of file data."""
+        self._descriptor = plain_descriptor(transport)
+        """The descriptor of the socket, for sendfile; -1 if files must be copied."""
+        self._sends_files = False
+        """True while files are sent with sendfile. The transport then buffers one piece."""
+        self._is_socket_full = False
+        """True if the socket accepted only a part of the bytes that were sent last."""
+        self._copies_files = self._descriptor < 0
+        """True if large slices are copied: until the pending replies are written if a slice was not
+        in memory, and always if the transport encrypts."""
         self._piece_bytes = PIECE_BYTES
         self._prompt_pieces = 0
         """The number of consecutive pieces that the peer read in less than a second each."""
@@ -75,25 +96,81 @@ class Pieces:
                 pending.extend(connection.gathered())
                 if not pending:
                     break
-            piece, cold = self._next_piece()
+            room = self._piece_bytes
+            if self._is_sendable(pending[0]) and not self._transport.get_write_buffer_size():
+                if not self._is_socket_full and self._send_file():
+                    continue
+                if connection.closed:
+                    return
+                if self._is_socket_full:
+                    self._is_socket_full = False
+                    room = WAKING_BYTES
+            piece, cold = self._next_piece(room)
             if piece:
                 connection.hand_over(piece, sum(map(len, piece)))
             if cold is not None:
                 self._read_cold(cold)
                 return
+        if not pending:
+            self._send_files(False)
+            self._is_socket_full = False
+            self._copies_files = self._descriptor < 0
         connection.pieces_written(not pending)
 
-    def _next_piece(self) -> tuple[list[Buffer], Slice | None]:
-        """Returns the next bytes that are in memory, up to one piece, and the file slice that
-        follows them.
+    def _is_sendable(self, chunk: Chunk) -> bool:
+        return (
+            not self._copies_files and isinstance(chunk, Slice) and chunk.length >= SENT_BYTES_MIN
+        )
+
+    def _send_files(self, starts: bool) -> None:
+        """Starts or ends the use of sendfile."""
+        if self._sends_files != starts:
+            self._sends_files = starts
+            self._limit_buffer()
+
+    def _send_file(self) -> bool:
+        """Sends the beginning of the next slice, which must be large, directly to the socket. The
+        transport must have no unsent bytes.
+
+        Returns False if nothing is sent: the socket is full, the bytes are not in memory, or the
+        connection is closed because the peer has disconnected.
+        """
+        chunk = self._pending[0]
+        if self._transport.is_closing():  # its descriptor may belong to another connection soon
+            return False
+        assert isinstance(chunk, Slice)
+        length = min(chunk.length, SENT_BYTES)
+        try:
+            sent = chunk.file.send_cached(self._descriptor, chunk.position, length)
+        except BlockingIOError:
+            self._is_socket_full = True
+            return False
+        except OSError:
+            self._connection.abort()
+            return False
+        if not sent:
+            self._copies_files = True
+            self._send_files(False)
+            return False
+        self._is_socket_full = sent < length
+        self._connection.bytes_out += sent
+        self._pending.popleft()
+        return self._go_on_behind(chunk, sent)
+
+    def _next_piece(self, room: int) -> tuple[list[Buffer], Slice | None]:
+        """Returns the next bytes that are in memory, up to ``room`` bytes, and the file slice that
+        follows them. The bytes end before a large slice that can be sent without a copy.
 
         The slice is None if no file slice follows. If a file is shorter than its slice, the
         connection is closed, since the peer has already received the length of the reply.
         """
         pending = self._pending
         piece: list[Buffer] = []
-        room = self._piece_bytes
         while pending and room > 0:
+            if self._is_sendable(pending[0]):
+                self._send_files(True)
+                if piece:
+                    break
             chunk = pending.popleft()
             if isinstance(chunk, Slice):
                 data = chunk.file.read_cached(chunk.position, min(chunk.length, room))
@@ -149,9 +226,15 @@ class Pieces:
         self._prompt_pieces = 0 if slow else self._prompt_pieces + 1
         if slow and self._piece_bytes == PIECE_BYTES:
             self._piece_bytes = SLOW_PIECE_BYTES
-            self._transport.set_write_buffer_limits(high=0)  # one piece at a time
+            self._limit_buffer()
         elif self._piece_bytes == SLOW_PIECE_BYTES and self._prompt_pieces >= PROMPT_PIECES:
             self._piece_bytes = PIECE_BYTES
-            self._transport.set_write_buffer_limits(
-                high=self._connection.server.limits.output_bytes
-            )
+            self._limit_buffer()
+
+    def _limit_buffer(self) -> None:
+        """Lets the transport buffer one piece at a time for a slow peer and while files are sent,
+        otherwise ``output_bytes``."""
+        one = self._sends_files or self._piece_bytes == SLOW_PIECE_BYTES
+        self._transport.set_write_buffer_limits(
+            high=0 if one else self._connection.server.limits.output_bytes
+        )

@@ -54,6 +54,12 @@ class File(Protocol):
         """Reads only from memory. Returns None if the read would wait for the disk. The result may
         have fewer bytes than requested; at the end of the file it is empty."""
 
+    def send_cached(self, socket_descriptor: int, position: int, length: int) -> int:
+        """Sends up to ``length`` bytes from ``position`` to a socket that does not block, without a
+        copy in this process. Returns the number of bytes that the socket accepted; 0 if the file
+        can't be sent so, or if not all of the bytes are in memory. Raises BlockingIOError if the
+        socket is full, and OSError."""
+
     def write(self, position: int, data: Buffer) -> None:
         """Writes all of ``data`` at ``position``, in one system call if the system accepts all
         bytes at once. Raises OSError; after an error the file may contain some of the bytes."""

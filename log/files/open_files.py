@@ -150,6 +150,11 @@ class BoundedFile:
         file = self.file
         return None if file is None else file.read_cached(position, length)
 
+    def send_cached(self, socket_descriptor: int, position: int, length: int) -> int:
+        self.used = True
+        file = self.file
+        return 0 if file is None else file.send_cached(socket_descriptor, position, length)
+
     def write(self, position: int, data: Buffer) -> None:
         self.used = True
         (self.file or self._files.reopen(self)).write(position, data)

@@ -49,6 +49,9 @@ class FaultyFile:
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
         return self._file.read_cached(position, length)
 
+    def send_cached(self, socket_descriptor: int, position: int, length: int) -> int:
+        return self._file.send_cached(socket_descriptor, position, length)
+
     def write(self, position: int, data: Buffer) -> None:
         """Implements `File.write`. On a full disk, a write within the current file size
         succeeds."""

@@ -37,6 +37,10 @@ class Transport:
     def __init__(self) -> None:
         self.written: list[Any] = []
 
+    def get_extra_info(self, name: str) -> None:
+        """Implements `asyncio.BaseTransport.get_extra_info`. A transport without a socket gets
+        copies of files."""
+
     def write(self, data: Any) -> None:
         self.written.append(data)
 

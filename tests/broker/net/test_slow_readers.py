@@ -60,6 +60,13 @@ def on_disk(tmp_path: Path) -> Files:
     return Files(file.opened())
 
 
+def in_memory() -> Files:
+    """A file that is copied, since it can't be sent with sendfile."""
+    file = SimulatedFiles().open("/segment", create=True)
+    file.write(0, PAYLOAD[:SIZE])
+    return Files(file)
+
+
 def ask(client: Client) -> tuple[int, int, int]:
     return client.send(HEARTBEAT.key, 4, group_id="g", generation_id=1, member_id="m")
 
@@ -89,7 +96,7 @@ class SlowClient:
 
 
 async def test_write_buffers_of_forty_peers_that_do_not_read_are_bounded(tmp_path: Path) -> None:
-    async with serving(tmp_path, on_disk(tmp_path)) as broker:
+    async with serving(tmp_path, in_memory()) as broker:
         peers = [SlowClient(broker.port) for _ in range(40)]
         await eventually(lambda: len(broker.server.muted) == 40)
 
@@ -122,7 +129,7 @@ async def test_slow_reader_stays_connected_and_receives_the_whole_response(tmp_p
 
 
 async def test_write_buffer_of_a_slow_reader_is_small_until_it_reads_faster(tmp_path: Path) -> None:
-    async with serving(tmp_path, on_disk(tmp_path)) as broker:
+    async with serving(tmp_path, in_memory()) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
         (connection,) = broker.server.muted
