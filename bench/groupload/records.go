@@ -1,8 +1,18 @@
 package main
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"flag"
+	"log"
+	"os"
+)
 
-// Plain records: the same Produce frame, repeated, and the same Fetch of its records, repeated.
+// The same Produce frame, repeated, and the same Fetch of its records, repeated.
+
+var (
+	batchFile = flag.String("file", "", "file with the record batch of each Produce, without a producer id; default: 16 plain records of 1 kB (produce, consume)")
+	acks      = flag.Int("acks", -1, "acks of each Produce: 1, or -1 for all (produce)")
+)
 
 const (
 	plainRecords = 16
@@ -16,11 +26,23 @@ func plainBatch(n, size int) []byte {
 	return b
 }
 
-// produceFrame returns a Produce v8 with acks=all of a batch to a partition.
+// chosenBatch returns the batch of -file, or 16 plain records of 1 kB.
+func chosenBatch() []byte {
+	if *batchFile == "" {
+		return plainBatch(plainRecords, plainValue)
+	}
+	b, err := os.ReadFile(*batchFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return b
+}
+
+// produceFrame returns a Produce v8 of a batch to a partition, with the acks of -acks.
 func produceFrame(partition int32, b []byte) []byte {
 	return req(apiProduce, 8, func(e *enc) {
 		e.null()
-		e.i16(-1)
+		e.i16(int16(*acks))
 		e.i32(30000)
 		e.i32(1)
 		e.str(*topic)
@@ -43,21 +65,22 @@ func produced(d *dec) bool {
 func produce() {
 	ensureTopic()
 	leaders := leadersOf(*topic)
-	b := plainBatch(plainRecords, plainValue)
+	b := chosenBatch()
 	pump(func(i int) *plan {
 		p := int32(i % *tparts)
 		return &plan{c: dial(leaders[p]), frames: [][]byte{produceFrame(p, b)}, ok: produced}
 	})
 }
 
-// consume lets each connection fetch the same mebibyte of plain records, repeated.
+// consume lets each connection fetch the same mebibyte of records, repeated.
 func consume(run string) {
 	*topic = "plain" + run
 	*tparts = 1
 	ensureTopic()
 	c := dial(*addr)
-	f := produceFrame(0, plainBatch(plainRecords, plainValue))
-	for written := 0; written < 2*readBytes; written += plainRecords * plainValue {
+	b := chosenBatch()
+	f := produceFrame(0, b)
+	for written := 0; written < 2*readBytes; written += len(b) {
 		if !produced(c.call(f)) {
 			panic("Produce is refused")
 		}
