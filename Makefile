@@ -15,7 +15,7 @@ ROOMS := protocol verdicts journal client offsets coordinator share transactions
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run fast pipeline test check unit smoke simulate campaign durations soak planted walk lock codecs golden coverage proofs dashboards pictures dist format clean
+.PHONY: help run fast pipeline test check unit smoke compiled simulate campaign durations soak planted walk lock codecs golden coverage proofs dashboards pictures dist format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -68,6 +68,16 @@ unit: $(VENV)/test.done ## tests that need no other program
 smoke: $(VENV)/test.done ## one test of each kind with real programs: clients, kill -9, ZooKeeper, browser, Spark
 	$(BIN)/python -m tests.java
 	$(PYTEST) --tier test -m "$(OTHER_PROGRAMS)"
+
+COMPILED_TESTS = tests/protocol/test_compiled_codecs.py tests/protocol/records/test_compiled_sections.py \
+	tests/offsets/test_compiled_columns.py
+SANITIZED = CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -g" \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc
+
+compiled: fast $(VENV)/test.done ## test protocol, offsets, groups and simulations with compiled codecs, then the codecs with sanitizers
+	$(PYTEST) --tier test -m "not ($(OTHER_PROGRAMS))" tests/protocol tests/offsets tests/coordinator tests/simulation
+	$(SANITIZED) $(BIN)/pytest -q --tier test -k "not leak_no_memory" $(COMPILED_TESTS)
 
 simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
 	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "in_a_simulated" --tier test
