@@ -48,13 +48,13 @@ def cluster(
         typer.Option(
             "--dir",
             metavar="DIR",
-            help="The directory of the logs, and with a ZooKeeper of all data.",
+            help="The directory for the brokers' log files and, with a ZooKeeper, their data.",
         ),
     ] = Path("muster-dev"),
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Keep data and logs in this directory; needs a ZooKeeper."
+            metavar="DIR", help="The same as --dir; requires --zookeeper or --zookeeper-home."
         ),
     ] = None,
     port: Annotated[

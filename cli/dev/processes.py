@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -15,17 +16,19 @@ from cli.errors import TERMINATED, CommandError
 
 STOP_S = 20.0
 """The maximum number of seconds that a process may take to exit after SIGTERM."""
+_SIGNAL_WHEN_PARENT_ENDS = 1  # PR_SET_PDEATHSIG of Linux, prctl(2)
 
 
 class Running:
     """One child process in its own process group, so that Ctrl-C at the terminal does not
-    reach it."""
+    reach it. The system sends it SIGTERM if this process ends without stopping it."""
 
     def __init__(
         self, name: str, command: list[str], log: Path, more: Mapping[str, str] | None = None
     ) -> None:
         self.name = name
         self.log = log
+        set_option = ctypes.CDLL(None).prctl
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 command,
@@ -34,6 +37,9 @@ class Running:
                 stderr=file,
                 env={**os.environ, **(more or {})},
                 start_new_session=True,
+                preexec_fn=lambda: set_option(  # noqa: PLW1509 - this process has one thread
+                    _SIGNAL_WHEN_PARENT_ENDS, signal.SIGTERM
+                ),
             )
 
     @property

@@ -114,11 +114,18 @@ def _known(bootstrap: str) -> int:
 
 
 def watch(running: list[Running]) -> None:
-    """Warns of each process that exits, for example because the user has killed a broker."""
+    """Warns of each process that exits, for example because the user has killed a broker. Returns
+    when all processes were stopped. Raises CommandError if all have exited and one of them failed.
+    """
     there = list(running)
     while there:
         for each in [each for each in there if each.code is not None]:
             there.remove(each)
-            output.warn(f"{each.name} exited with {each.code}; see {each.log}")
+            output.warn(
+                f"{each.name} exited with {each.code}; see {each.log}"
+                if each.code
+                else f"{each.name} was stopped"
+            )
         clock.sleep(LOOK_S)
-    raise CommandError("all processes have exited")
+    if any(each.code for each in running):
+        raise CommandError("all processes have exited")

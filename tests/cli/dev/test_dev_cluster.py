@@ -10,8 +10,9 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -20,7 +21,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from cli.errors import INTERRUPTED, REFUSED, TERMINATED
+from cli.dev.processes import Running
+from cli.dev.trial import watch
+from cli.errors import INTERRUPTED, REFUSED, TERMINATED, CommandError
 from tests import java
 from tests.brokers import CHECKOUT, COMMAND, free_port
 from tests.cli.running import run
@@ -91,7 +94,7 @@ def test_dev_cluster_refuses_to_keep_data_without_a_zookeeper(tmp_path: Path) ->
         pytest.param(signal.SIGTERM, TERMINATED, marks=pytest.mark.campaign),
     ],
 )
-def test_dev_cluster_needs_no_zookeeper_and_runs_the_printed_commands(
+def test_dev_cluster_works_without_zookeeper_and_prints_requests_that_kill_and_start_a_broker(
     ending: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     port = free_ports(7)
@@ -220,3 +223,37 @@ def script(path: Path, line: str) -> None:
 def free_again(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.parametrize(
+    ("ends", "warning"),
+    [
+        ("exit 0", "muster: broker 1 was stopped\n"),
+        ("exit 3", "muster: broker 1 exited with 3; see "),
+    ],
+)
+def test_dev_cluster_fails_only_if_a_process_has_failed(
+    tmp_path: Path, ends: str, warning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = Running("broker 1", ["sh", "-c", ends], tmp_path / "log")
+    with nullcontext() if ends == "exit 0" else pytest.raises(CommandError, match="have exited"):
+        watch([process])
+    assert capsys.readouterr().err.startswith(warning)
+
+
+def test_process_ends_when_the_command_that_started_it_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from cli.dev.processes import Running;"
+        " print(Running('broker 1', ['sleep', '60'], Path(sys.argv[1])).pid, flush=True);"
+        " time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "log")]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    until("the process has ended", lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid))
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
