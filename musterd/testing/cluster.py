@@ -44,6 +44,8 @@ class MusterCluster(Served):
         self, brokers: int = 3, *, settings: Mapping[str, object] | None = None, port: int = 0,
         http_port: int = 0, start_timeout_s: float = 30.0,
     ) -> None:  # fmt: skip
+        if brokers < 1:
+            raise ValueError(f"a cluster has at least one broker, not {brokers}")
         super().__init__(settings, (port, http_port), start_timeout_s)
         self._size = brokers
         self._brokers: dict[int, ClusterBroker] = {}
@@ -70,8 +72,8 @@ class MusterCluster(Served):
     @property
     def controller(self) -> int | None:
         """The id of the broker that is the controller; None while the cluster has no controller."""
-        told = self._ask("GET", "/test/cluster")["controller"]
-        return None if told is None else int(told)
+        response = self._ask("GET", "/test/cluster")["controller"]
+        return None if response is None else int(response)
 
     def broker(self, broker: int) -> ClusterBroker:
         """Return one broker: its addresses, and faults that affect only this broker."""
@@ -123,8 +125,8 @@ class MusterCluster(Served):
         have passed; until then no other broker replaces it.
         """
         sides = [str(each) for each in from_]
-        told = self._ask("POST", "/test/isolate", **{"broker": broker, "from": sides})
-        return Cut(self, "isolate", told["id"])
+        response = self._ask("POST", "/test/isolate", **{"broker": broker, "from": sides})
+        return Cut(self, "isolate", response["id"])
 
     def pause(self, broker: int) -> Cut:
         """Suspend a broker as SIGSTOP does, until `end` or the end of the `with` block.
@@ -184,10 +186,10 @@ class MusterCluster(Served):
         coordinator of all groups or transactional ids of this partition moves with it.
         """
         asked = {"group": group, "transactional_id": transactional_id}
-        told = self._ask("GET", "/test/coordinator", **asked)
-        if told["coordinator"] is None:
+        response = self._ask("GET", "/test/coordinator", **asked)
+        if response["coordinator"] is None:
             raise MusterError("no coordinator exists yet: first use the group or transactional id")
-        return self.move_leader(told["topic"], told["partition"], to=to)
+        return self.move_leader(response["topic"], response["partition"], to=to)
 
     def shrink_isr(self, topic: str, partition: int = 0, *brokers: int) -> Cut:
         """Remove followers from the ISR, by default all, until `end` or the end of the `with`
@@ -197,11 +199,11 @@ class MusterCluster(Served):
         slow. This affects all partitions that these followers fetch from this leader. Afterwards
         they rejoin the ISR by themselves.
         """
-        told = self._ask(
+        response = self._ask(
             "POST", "/test/shrink_isr", topic=topic, partition=partition,
             brokers=[str(each) for each in brokers],
         )  # fmt: skip
-        return Cut(self, "shrink_isr", told["id"])
+        return Cut(self, "shrink_isr", response["id"])
 
     def elect_unclean(self, topic: str, partition: int = 0) -> int:
         """Elect a live out-of-sync replica as leader, when all in-sync replicas are down. Return
@@ -210,28 +212,28 @@ class MusterCluster(Served):
         Records that this replica does not have are lost, as with `kafka-leader-election.sh
         --election-type unclean`.
         """
-        told = self._ask("POST", "/test/elect_unclean", topic=topic, partition=partition)
-        return int(told["leader"])
+        response = self._ask("POST", "/test/elect_unclean", topic=topic, partition=partition)
+        return int(response["leader"])
 
     def why(self, topic: str, partition: int = 0) -> list[PartitionEvent]:
         """The reasons for changes of a partition's leader and ISR, oldest first, as `muster cluster
         why` shows them."""
-        told = self._ask("GET", "/test/why", topic=topic, partition=partition)["events"]
-        return [PartitionEvent.of(each) for each in told]
+        response = self._ask("GET", "/test/why", topic=topic, partition=partition)["events"]
+        return [PartitionEvent.of(each) for each in response]
 
     def partitions(self, topic: str | None = None) -> list[Partition]:
         """The partitions of a topic, or of all topics."""
-        told = self._ask("GET", "/test/partitions", topic=topic)
-        return [Partition.of(each) for each in told["partitions"]]
+        response = self._ask("GET", "/test/partitions", topic=topic)
+        return [Partition.of(each) for each in response["partitions"]]
 
     def partition(self, topic: str, partition: int = 0, *, settled: bool = False) -> Partition:
         """The state of a partition according to the registry. With `settled`, raise MusterError
         unless all brokers know this state."""
-        told = self._ask("GET", "/test/partitions", topic=topic, partition=partition)
-        if not told["partitions"]:
+        response = self._ask("GET", "/test/partitions", topic=topic, partition=partition)
+        if not response["partitions"]:
             raise MusterError(f"{topic}-{partition} does not exist")
-        found = Partition.of(told["partitions"][0])
-        if settled and not told["is_settled"]:
+        found = Partition.of(response["partitions"][0])
+        if settled and not response["is_settled"]:
             raise MusterError(f"{found}, but not every broker knows this yet")
         return found
 
@@ -249,8 +251,8 @@ class MusterCluster(Served):
         """The id of the broker that coordinates a group or a transactional id; None if no client
         has used a coordinator yet."""
         asked = {"group": group, "transactional_id": transactional_id}
-        told = self._ask("GET", "/test/coordinator", **asked)["coordinator"]
-        return None if told is None else int(told)
+        response = self._ask("GET", "/test/coordinator", **asked)["coordinator"]
+        return None if response is None else int(response)
 
     def requests(
         self, *, client_id: str | None = None, api: str | None = None
@@ -281,12 +283,12 @@ class ClusterBroker(FaultVerbs, SeenVerbs):
     """One broker of a cluster: its addresses, its requests, and the faults that affect only its
     clients."""
 
-    def __init__(self, cluster: MusterCluster, told: Mapping[str, Any]) -> None:
-        self.id: int = told["broker"]
+    def __init__(self, cluster: MusterCluster, response: Mapping[str, Any]) -> None:
+        self.id: int = response["broker"]
         """The broker's id."""
-        self.bootstrap_servers: str = told["bootstrap_servers"]
+        self.bootstrap_servers: str = response["bootstrap_servers"]
         """The broker's address for clients, HOST:PORT."""
-        self.http: str = told["http"]
+        self.http: str = response["http"]
         """The URL of the broker's web page."""
         self._cluster = cluster
         self._http = Http(self.http)

@@ -34,7 +34,7 @@ from broker.topics.replicas.replica import Replica
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 
 CLIENTS, BROKERS, REGISTRY = "clients", "brokers", "registry"
-"""The groups of peers from which a fault can cut a broker."""
+"""The kinds of peers that a fault can cut off from a broker."""
 PAUSE = "pause"
 """The kind of fault that suspends a broker as SIGSTOP does."""
 SETTLES_WITHIN_S = 15.0
@@ -161,17 +161,19 @@ class TestedCluster:
         return True
 
     def _led(self) -> Iterator[Replica]:
-        """Yields the leader's replica of each partition that has at least ``min.insync.replicas``
-        in-sync replicas, all of them connected. The high watermark of other partitions may not
-        advance."""
+        """Yields the leader's replica of each partition whose high watermark can advance: at least
+        ``min.insync.replicas`` replicas are in sync, and all in-sync replicas are connected."""
         truth, connected = self.truth, self.connected
         for name in truth.topics:
             for index, each in enumerate(truth.partitions(name)):
                 state = each.state
                 if state is None or state.leader < 0 or not connected.keys() >= set(state.isr):
                     continue
-                replica = cast(Replica, connected[state.leader].logs.get(name, index))
-                if replica.led is not None and len(state.isr) >= replica.led.min_isr:
+                # A broker whose disk is full has no log of a new partition.
+                replica = cast("Replica | None", connected[state.leader].logs.get(name, index))
+                if replica is None or replica.led is None:
+                    continue
+                if len(state.isr) >= replica.led.min_isr:
                     yield replica
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -245,8 +247,9 @@ class TestedCluster:
         await self.settle()
 
     async def before_losses(self) -> None:
-        """Creates the internal topics of the coordinators while all brokers run. With fewer
-        brokers, the topics could not get all replicas and groups could not start, as in Kafka."""
+        """Creates the internal topics of the coordinators before the first broker is lost. If a
+        broker were already down, the topics could not get all replicas, and groups could not start,
+        as in Kafka."""
         if len(self.connected) < len(self.brokers):
             return
         topics = self.controller.broker.topics

@@ -231,7 +231,7 @@ def test_produce_is_refused_when_fewer_replicas_than_min_insync_are_left(
     assert producer.flush(30) == 0
 
 
-def test_method_wait_for_times_out_with_the_state_of_the_partition(
+def test_timeout_error_of_wait_for_partition_contains_the_partition_state(
     cluster: MusterCluster,
 ) -> None:
     cluster.create_topic("orders")
@@ -274,6 +274,18 @@ def test_unknown_broker_or_topic_is_named_in_the_error(
     assert callable(call)
     with pytest.raises(MusterError, match=sentence):
         call(cluster)
+
+
+def test_topic_is_created_while_the_disk_of_one_broker_is_full(cluster: MusterCluster) -> None:
+    with cluster.broker(2).disk_full():
+        cluster.create_topic("orders", partitions=6)
+    for partition in range(6):
+        assert cluster.wait_for_partition("orders", partition).leader() is not None
+
+
+def test_cluster_without_brokers_is_refused() -> None:
+    with pytest.raises(ValueError, match="a cluster has at least one broker, not 0"):
+        MusterCluster(brokers=0)
 
 
 def test_deleted_topic_is_unknown_to_every_broker(cluster: MusterCluster) -> None:
@@ -554,7 +566,9 @@ def test_paused_leader_is_replaced_and_truncates_its_log_when_it_continues(
     assert [each.value for each in cluster.records("orders")] == found
 
 
-def test_verbs_of_the_controller_fail_at_once_while_it_is_paused(cluster: MusterCluster) -> None:
+def test_cluster_changes_fail_immediately_while_the_controller_is_paused(
+    cluster: MusterCluster,
+) -> None:
     cluster.create_topic("orders")
     controller = cluster.controller
     assert controller is not None
