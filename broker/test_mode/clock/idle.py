@@ -4,9 +4,9 @@ An event loop does not report whether callbacks are ready. `IdleWatch` therefore
 that it can observe: work in threads, rounds of repeated work such as cleaning, and tasks that
 yield. The loop counts as idle if no such work has begun for `IDLE_ITERATIONS` iterations.
 
-`IDLE_ITERATIONS` exceeds the longest chain of callbacks: an expiry, the end of the turn, an append,
-its marker, the notification of the shard, the writes. The wait for idleness has a time limit, since
-real clients may send requests at any time.
+`IDLE_ITERATIONS` exceeds the longest chain of callbacks: a transaction expires, the turn ends, its
+records and markers are appended, the shard is notified, and the replies are written. The wait for
+idleness has a time limit, since real clients may send requests at any time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ IDLE_ITERATIONS = 12
 """The number of iterations of the loop without new work after which the broker counts as idle."""
 _ITERATIONS_MAX = 2_000
 _WAITS_MAX = 200
-"""The maximum number of times in a row that the clock waits until running work in threads has
-ended. Without a limit it could wait forever, since this work and clients can start new work."""
+"""The maximum number of times in a row that the clock waits for the end of work in threads. Without
+this limit it could wait forever, because this work and the clients can start new work."""
 WITHIN_S = 30.0
 """The maximum number of seconds that one step of an advance waits for the idle state. A limit is
 necessary, since a disk may hang."""
+ROUND_WITHIN_S = 2.0
+"""The maximum number of seconds that one step of an advance waits for rounds of repeated work. A
+round of a paused broker does not end before the broker is continued."""
 
 
 class IdleWatch:
@@ -34,7 +37,8 @@ class IdleWatch:
     def __init__(self, real: Time) -> None:
         self._real = real
         self._begun = 0
-        """The number of times that the loop was observed not to be idle."""
+        """A counter that increases whenever the event loop has work. The loop is idle while the
+        counter stays the same."""
         self._work: set[asyncio.Future[Any]] = set()
         """The work that currently runs in threads, and the current rounds of repeated work."""
         self._rounds: dict[asyncio.Task[Any], asyncio.Future[Any]] = {}
@@ -91,11 +95,22 @@ class IdleWatch:
             begun = self._begun
             if self._work and waits < _WAITS_MAX:
                 waits += 1
-                await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
+                await self._some_work_ended()
             await self._real.sleep(0)
             calm = calm + 1 if self._begun == begun else 0
             if calm >= IDLE_ITERATIONS:
                 return
+
+    async def _some_work_ended(self) -> None:
+        """Waits until one piece of work has ended. If only rounds are in progress, and none of them
+        ends within `ROUND_WITHIN_S`, forgets them."""
+        rounds = self._work & set(self._rounds.values())
+        limit_s = ROUND_WITHIN_S if len(rounds) == len(self._work) else WITHIN_S
+        try:
+            async with self._real.within(limit_s):
+                await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            self._work -= rounds
 
 
 class NotedThreads(Threads):

@@ -33,8 +33,8 @@ EXACT_STEPS = 10_000
 EXACT_S = 2.0
 LONG_STEPS = 250
 _HELD_NS_MAX = 2_000_000
-"""The maximum time in nanoseconds for which an advance of the clock skips rounds of repeated work
-before other tasks may run."""
+"""The maximum time in nanoseconds for which an advance of the clock may block the event loop while
+it skips rounds of periodic work."""
 
 
 class MockTime(Time):
@@ -74,22 +74,22 @@ class MockTime(Time):
         self._idle_watch = IdleWatch(real)
         self._sleepers: set[asyncio.Future[None]] = set()
         self._ahead_ms = self._wall_ahead_ms = 0
-        """The differences in ms to the system's clocks: of the monotonic clock, and of the wall
-        clock."""
+        """The time in ms by which the mock clocks are ahead of the system's clocks: first the
+        monotonic clock, then the wall clock."""
         self._stands: Now | None = None
         """The time of both clocks while they are frozen or being advanced; None while they run."""
         self._frozen = False
         self._moving = False
         self._moves = asyncio.Lock()
         self._of: Now | None = None
-        """The time of the system's clocks from which ``_shown`` was computed."""
+        """The time of the system's clocks for which ``_shown`` was computed."""
         self._shown = Now(0, 0)
         self._armed: asyncio.TimerHandle | None = None
         """The only real timer. It is set for the earliest deadline of all mock timers."""
         self._armed_ms = 0
         self._look: asyncio.TimerHandle | None = None
-        """A real timer for the next check of the pauses between rounds of repeated work, because
-        the lengths of the pauses may have changed."""
+        """A timer of the real clock. When it fires, the mock clock checks whether a changed setting
+        has shortened an interval of periodic work."""
 
     # -- the clocks
 

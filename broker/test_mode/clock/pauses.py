@@ -1,9 +1,9 @@
 """The pauses between rounds of repeated work: retention, cleaning, expiry of idle producers.
 
-Repeated work reports when its next round will have an effect, provided that no other event happens.
-While a test advances the clock, a pause skips the rounds without effect. After any other event, the
-repeated work reports a new time. Therefore each round with an effect runs at its exact time, and an
-advance of one week does not run 40,000 rounds.
+Most rounds have no effect. While a test advances the clock, a pause skips such rounds, so that an
+advance of one week does not run 40,000 rounds. For this, the repeated work computes the time until
+the next round with an effect. It does so before each round, and after each event that may change
+this time.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ class Pause:
         self.pause_s = pause_s
         self.idle_ms = idle_ms
         self.length_ms = _milliseconds(pause_s())
-        """The length of the pause in ms, as it was when the timer was set."""
+        """The length of the pause in ms. It was computed when the timer was set, and does not
+        change afterwards."""
         self.over = asyncio.get_running_loop().create_future()
         self.timer: MockTimer | None = None
         self.is_put_off = False
-        """True if the pause was extended, because a round of work at its original end would have no
-        effect."""
+        """True if the pause was extended at its planned end, because a round of the task would then
+        have had no effect."""
 
     def end(self) -> None:
         if not self.over.done():
             self.over.set_result(None)
 
     def first_end_ms(self, from_ms: int) -> int:
-        """Returns the first time at or after ``from_ms`` at which the pause may end. These times
-        are one pause length apart, since a round without effect takes no time."""
+        """Returns the first possible end of the pause at or after ``from_ms``. The possible ends
+        are the multiples of the pause's length, counted from its start."""
         length_ms = max(1, self.length_ms)
         ends = max(1, -((self.began_ms - from_ms) // length_ms))
         return self.began_ms + ends * length_ms
 
 
 class Pauses:
-    """All pauses that use one clock."""
+    """The present pauses of all repeated work that uses the same clock."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -65,12 +66,12 @@ class Pauses:
             pause.timer.cancel()
 
     def of(self, timer: MockTimer) -> Pause | None:
-        """Returns the pause that a timer ends; None for other timers."""
+        """Returns the pause that ends when ``timer`` fires; None for any other timer."""
         return next((each for each in self._pauses if each.timer is timer), None)
 
     def puts_off(self, pause: Pause, now_ms: int) -> bool:
-        """If a round of the task at ``now_ms`` would have no effect, extends the pause before this
-        round and returns True. Otherwise returns False."""
+        """If a round of the task at ``now_ms`` would have no effect, extends the pause and returns
+        True. Otherwise returns False, so that the round runs."""
         idle_ms = pause.idle_ms()
         if idle_ms is not None and idle_ms <= 0:
             return False
@@ -79,8 +80,8 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Called after an event that may change the time at which a round of work has an effect.
-        Each extended pause then ends at its next possible time."""
+        """Called after an event that may create work for a task in an extended pause. Each extended
+        pause then ends at the next time at which a regular pause of this task would end."""
         for pause in self._pauses:
             if pause.is_put_off:
                 pause.is_put_off = False

@@ -84,11 +84,12 @@ class Timers:
         return heap[0][0] if heap else None
 
     def take(self, now_ms: int, made_max: int | None = None) -> MockTimer | None:
-        """Removes and returns the first timer whose deadline has passed; None if no deadline has
-        passed.
+        """Removes and returns the timer with the earliest deadline, if this deadline has passed;
+        otherwise returns None.
 
-        With ``made_max``, considers only the first ``made_max`` timers ever created, so that a
-        timer created during a round waits for the next round.
+        If ``made_max`` is set, also returns None if the timer is not one of the first ``made_max``
+        timers that were created. A timer that is created during a round therefore waits for the
+        next round.
         """
         due_ms = self.next_ms()
         if due_ms is None or due_ms > now_ms:
