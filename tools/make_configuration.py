@@ -110,15 +110,15 @@ defaults and empty values for them:
 
 """
 PROTECTING_ALSO = """
-Muster also finds an unsupported security setting that has the prefix of a listener
+The list also applies to names with the prefix of a listener
 (`listener.name.internal.ssl.provider`), of a mechanism
 (`plain.sasl.server.callback.handler.class`), or of both.
 
 A listener may have its own values of the settings that begin with `ssl.` or `sasl.`, and of
 `connections.max.reauth.ms`, `max.connections`, `max.connection.creation.rate`,
 `num.network.threads` and `principal.builder.class`. The certificates of a listener,
-`max.connections` and `max.connection.creation.rate` can be changed at run time, for one broker by
-its id.
+`max.connections` and `max.connection.creation.rate` can be changed at run time, but only
+for one broker, not as a default of all brokers.
 
 Muster does not start with a setting whose name begins with `listener.name.` but that has no effect:
 its name contains capital letters, names a listener that is not in `listeners`, or names a setting

@@ -68,7 +68,8 @@ class Config:
     """
 
     def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
-        """``preset`` has typed values that replace defaults; ``given`` overrides them."""
+        """``preset`` has typed values that replace the defaults of settings. If a setting is in
+        ``given`` and in ``preset``, the value in ``given`` applies."""
         known = {name: text for name, text in given.items() if row_of(name) is not None}
         self._named = list(given)
         self.given = {name: str(value) for name, value in preset.items()} | known
@@ -84,7 +85,7 @@ class Config:
         self.dynamic_default: Mapping[str, str] = {}
         """The settings that were changed at run time for all brokers."""
         self.dynamic_own: Mapping[str, str] = {}
-        """The settings that were changed at run time for this broker. They take precedence."""
+        """Settings changed at run time for this broker. They override ``dynamic_default``."""
         self._static: dict[str, Value] = dict(preset)
         self._values = self._static
         self._topic_defaults: dict[str, Any] | None = None
@@ -114,7 +115,7 @@ class Config:
         return self._static[name] if name in self._static else row(name).default
 
     def with_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-        """Returns a copy with changes for all brokers and for this broker. Raises BadValue."""
+        """Returns a copy with the dynamic settings ``default`` and ``own``. Raises BadValue."""
         other = copy(self)
         other.dynamic_default, other.dynamic_own = dict(default), dict(own)
         changed = {name: parse_value(row(name), text) for name, text in {**default, **own}.items()}
@@ -124,7 +125,8 @@ class Config:
         return other
 
     def with_static(self, fresh: Config, names: Iterable[str]) -> Config:
-        """Returns a copy with the start values of ``fresh`` for ``names``. Raises BadValue."""
+        """Returns a copy in which the settings ``names`` have the static values of ``fresh``.
+        Dynamic settings still override these values. Raises BadValue."""
         other = copy(self)
         taken = set(names)
         other.given = {name: text for name, text in self.given.items() if name not in taken}
@@ -280,7 +282,7 @@ class Config:
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the inter-broker listener. ``listeners`` may not contain it."""
+        """The name of the inter-broker listener; ``listeners`` may lack it."""
         name = self["inter.broker.listener.name"] or self["security.inter.broker.protocol"]
         return str(name).strip().upper()
 
@@ -319,7 +321,7 @@ def _raised(
 
 
 def row(name: str) -> Setting:
-    """Returns the row of a setting, whose name may have a prefix. Raises BadValue."""
+    """Returns the setting's entry in the table. ``name`` may have a prefix. Raises BadValue."""
     found = row_of(name)
     if found is None:
         raise BadValue(f"Unknown broker config name: {name}")
@@ -343,7 +345,7 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
 
 
 def _topic_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yields faults in topic settings. A fault names the broker setting of the value."""
+    """Yields the faults in topic settings. A fault names the broker setting that has the value."""
     yield from _raised(
         BROKER_NAME_OF_TOPIC_SETTING["message.format.version"],
         lambda: format_magic(values["message.format.version"]),

@@ -108,17 +108,17 @@ _MUSTER: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether an OffsetFetch request keeps the offsets of a group without members (its"
-        " consumers use assign()) from expiring. Only in Muster.",
+        "Whether OffsetFetch requests of a group without members (its consumers use assign())"
+        " prevent the expiry of its offsets. Only in Muster.",
     ),
     S(
         "http.advertised.listener",
         STRING,
         "",
         "",
-        "The HOST:PORT of this broker's HTTP. Commands of muster read this setting with"
-        " DescribeConfigs. Empty:"
-        " the address of http.listener, or off if HTTP is off. Only in Muster.",
+        "The HOST:PORT at which clients reach this broker's HTTP server. Commands of muster read"
+        " this setting with DescribeConfigs. Empty: the address of http.listener; the value is off"
+        " if HTTP is off. Only in Muster.",
     ),
     S(
         "group.verdict.abandoned.ms",
@@ -164,8 +164,8 @@ _MUSTER: Final = (
         INT,
         600_000,
         "[0,...]",
-        "Verdict REFUSED: how long the verdict counts a client after the client's last rejected"
-        " join. Only in Muster.",
+        "Verdict REFUSED: how long the verdict stays after a client's last rejected join. Only in"
+        " Muster.",
     ),
     S(
         "group.verdict.flapping.ms",
@@ -277,9 +277,8 @@ _MUSTER: Final = (
         LIST,
         "",
         "[jmx, kminion, lag_exporter]",
-        "Other exporters whose metric names /metrics also serves, in addition to those of"
-        " kafka_exporter."
-        " Only in Muster.",
+        "/metrics always has the metrics of kafka_exporter; with this setting, also those of the"
+        " listed exporters, under their names. Only in Muster.",
     ),
     S(
         "metrics.series.max",
@@ -328,9 +327,9 @@ _MUSTER: Final = (
         1_000_000,
         "[1,...]",
         "How many producers without an open transaction the broker remembers, in all partitions"
-        " together. Above this number, the partitions with the most producers forget the"
-        " producers that have been idle longest, as after producer.id.expiration.ms. Only in"
-        " Muster.",
+        " together. Above this number, the broker forgets the producers that have been idle"
+        " longest in the partitions with the most producers, even before"
+        " producer.id.expiration.ms. Only in Muster.",
     ),
     S(
         TRANSACTION_VERSION,
@@ -338,9 +337,9 @@ _MUSTER: Final = (
         TRANSACTION_VERSION_MAX,
         "[0,...,2]",
         "The level of Kafka's feature transaction.version, which ApiVersions reports. 2: each"
-        " transaction raises the producer's epoch, and produce requests add their partitions"
-        " (KIP-890). 1: only the record format of __transaction_state is new. 0: as in Kafka 3."
-        " Only in Muster.",
+        " transaction raises the producer's epoch, and a produce request adds its partitions to the"
+        " transaction (KIP-890). 1: only the record format of __transaction_state is new. 0: as in"
+        " Kafka 3. Only in Muster.",
     ),
 )
 
@@ -441,8 +440,7 @@ _KAFKA: Final = (
         INT,
         100,
         "[0,...]",
-        "How long the broker delays the response to a failed login, and the close of its"
-        " connection.",
+        "How long the broker waits before it responds to a failed login and closes the connection.",
     ),
     S(
         "connections.max.idle.ms",
@@ -471,14 +469,16 @@ _KAFKA: Final = (
         INT,
         3,
         "",
-        "In a cluster: how often a broker that stops asks the controller to move its leaderships.",
+        "In a cluster: how many times a stopping broker asks the controller to move its"
+        " leaderships.",
     ),
     S(
         "controlled.shutdown.retry.backoff.ms",
         LONG,
         5000,
         "",
-        "In a cluster: the time between two attempts to move leaderships away at a stop.",
+        "In a cluster: the time between two attempts to move leaderships away from a broker that"
+        " stops.",
     ),
     S(
         "controller.listener.names",
@@ -602,14 +602,14 @@ _KAFKA: Final = (
         INT,
         15000,
         "[1,...]",
-        "The largest heartbeat interval of a consumer group.",
+        "The largest heartbeat interval that a consumer group may set.",
     ),
     S(
         "group.consumer.max.session.timeout.ms",
         INT,
         60000,
         "[1,...]",
-        "The largest session timeout of a consumer group.",
+        "The largest session timeout that a consumer group may set.",
     ),
     S(
         "group.consumer.max.size",
@@ -624,14 +624,14 @@ _KAFKA: Final = (
         INT,
         5000,
         "[1,...]",
-        "The smallest heartbeat interval of a consumer group.",
+        "The smallest heartbeat interval that a consumer group may set.",
     ),
     S(
         "group.consumer.min.session.timeout.ms",
         INT,
         45000,
         "[1,...]",
-        "The smallest session timeout of a consumer group.",
+        "The smallest session timeout that a consumer group may set.",
     ),
     S(
         "group.consumer.session.timeout.ms",
@@ -645,8 +645,8 @@ _KAFKA: Final = (
         INT,
         0,
         "[0,...]",
-        "How long a turn of the event loop waits for more records before it appends; 0 (Kafka's"
-        " default is 10): no wait.",
+        "How long the event loop waits for more records before it appends them. 0: no wait."
+        " Kafka's default is 10.",
     ),
     S(
         "group.coordinator.rebalance.protocols",
@@ -693,7 +693,7 @@ _KAFKA: Final = (
         INT,
         5,
         "[2,...,10]",
-        "How often a record is delivered to members of a share group at most.",
+        "The maximum number of times that a share group delivers a record to its members.",
     ),
     S(
         "group.share.heartbeat.interval.ms",
@@ -708,21 +708,21 @@ _KAFKA: Final = (
         INT,
         15000,
         "[1,...]",
-        "The largest heartbeat interval of a share group.",
+        "The largest heartbeat interval that a share group may set.",
     ),
     S(
         "group.share.max.record.lock.duration.ms",
         INT,
         60000,
         "[30000,...,3600000]",
-        "The longest record lock of a share group.",
+        "The longest duration of a record lock that a share group may set.",
     ),
     S(
         "group.share.max.session.timeout.ms",
         INT,
         60000,
         "[1,...]",
-        "The largest session timeout of a share group.",
+        "The largest session timeout that a share group may set.",
     ),
     S(
         "group.share.max.size",
@@ -736,35 +736,35 @@ _KAFKA: Final = (
         INT,
         5000,
         "[1,...]",
-        "The smallest heartbeat interval of a share group.",
+        "The smallest heartbeat interval that a share group may set.",
     ),
     S(
         "group.share.min.record.lock.duration.ms",
         INT,
         15000,
         "[1000,...,30000]",
-        "The shortest record lock of a share group.",
+        "The shortest duration of a record lock that a share group may set.",
     ),
     S(
         "group.share.min.session.timeout.ms",
         INT,
         45000,
         "[1,...]",
-        "The smallest session timeout of a share group.",
+        "The smallest session timeout that a share group may set.",
     ),
     S(
         "group.share.partition.max.record.locks",
         INT,
         2000,
         "[100,...,10000]",
-        "The maximum number of records of one partition that are in delivery to a share group.",
+        "The maximum number of records of one partition that a share group has in flight.",
     ),
     S(
         "group.share.record.lock.duration.ms",
         INT,
         30000,
         "[1000,...,3600000]",
-        "How long a member of a share group has a record before the record is delivered again.",
+        "How long a member of a share group may hold a record; then the record is delivered again.",
     ),
     S(
         "group.share.session.timeout.ms",
@@ -788,7 +788,7 @@ _KAFKA: Final = (
         "3.9-IV0",
         "",
         "In a cluster: the protocol version of requests between brokers, 0.10.2 to 3.9;"
-        " the same on all brokers.",
+        " it must be the same on all brokers.",
     ),
     S("kafka.metrics.polling.interval.secs", INT, 10, "[1,...]"),
     S("kafka.metrics.reporters", LIST, "", ""),
@@ -862,7 +862,7 @@ _KAFKA: Final = (
         DOUBLE,
         0.9,
         "",
-        "Share of log.cleaner.dedupe.buffer.size that is used.",
+        "The largest share of log.cleaner.dedupe.buffer.size that the cleaner may fill, up to 1.",
     ),
     S("log.cleaner.io.buffer.size", INT, 524288, "[0,...]"),
     S(
@@ -870,7 +870,8 @@ _KAFKA: Final = (
         DOUBLE,
         1.7976931348623157e308,
         "",
-        "Bytes per second of each of the two cleaner processes, reads and writes together.",
+        "The maximum number of bytes that each of the two cleaner processes reads and writes per"
+        " second.",
     ),
     S(
         "log.cleaner.max.compaction.lag.ms",
@@ -884,7 +885,7 @@ _KAFKA: Final = (
         DOUBLE,
         0.5,
         "[0,...,1]",
-        "Share of dirty bytes above which a log is cleaned, for topics without"
+        "A log is cleaned when its share of dirty bytes exceeds this value; for topics without"
         " min.cleanable.dirty.ratio.",
     ),
     S(
@@ -939,7 +940,7 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "",
-        "The value of log.flush.interval.ms if that is not set.",
+        "The default of log.flush.interval.ms.",
     ),
     S(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -1012,14 +1013,14 @@ _KAFKA: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether disk space for a whole segment is reserved when it is created.",
+        "Whether the broker reserves disk space for a whole segment when it creates the segment.",
     ),
     S(
         "log.retention.bytes",
         LONG,
         -1,
         "",
-        "The size of a partition above which its oldest segments are deleted; -1: no limit.",
+        "When a partition exceeds this size, its oldest segments are deleted; -1: no limit.",
     ),
     S(
         "log.retention.check.interval.ms",
@@ -1055,14 +1056,15 @@ _KAFKA: Final = (
         INT,
         0,
         "[0,...]",
-        "The maximum random reduction of log.roll.hours; overridden by log.roll.jitter.ms.",
+        "A random time, at most this long, is subtracted from log.roll.hours for each segment;"
+        " overridden by log.roll.jitter.ms.",
     ),
     S(
         "log.roll.jitter.ms",
         LONG,
         None,
         "",
-        "The maximum random reduction of log.roll.ms.",
+        "A random time, at most this long, is subtracted from log.roll.ms for each segment.",
     ),
     S(
         "log.roll.ms",
@@ -1188,14 +1190,16 @@ _KAFKA: Final = (
         SHORT,
         -1,
         "",
-        "-1 and 1 acknowledge a commit when its record is stable, 0 at once.",
+        "-1 and 1: a commit is acknowledged when its record is replicated (in a cluster) and"
+        " fsynced (with flush settings); 0: at once.",
     ),
     S(
         "offsets.commit.timeout.ms",
         INT,
         5000,
         "[1,...]",
-        "How long a commit waits for its record to become stable.",
+        "How long a commit waits until its record is replicated (in a cluster) and fsynced (with"
+        " flush settings).",
     ),
     S(
         "offsets.load.buffer.size",
@@ -1209,9 +1213,9 @@ _KAFKA: Final = (
         LIST,
         "",
         OFFSETS_RECORDS,
-        "Unreadable records that are skipped when groups are loaded; the broker logs each of"
-        " them. Keep the setting until the broker logs a snapshot after these records. Only in"
-        " Muster.",
+        "Unreadable records to skip when groups are loaded; the broker logs each skipped record."
+        " Remove the setting when the broker has logged 'snapshot written after the skipped"
+        " records'. Only in Muster.",
     ),
     S(
         "offsets.retention.check.interval.ms",
@@ -1289,15 +1293,15 @@ _KAFKA: Final = (
         LONG,
         -1,
         "",
-        "The maximum number of bytes of all incompletely received requests together; -1: no limit.",
+        "The maximum number of bytes, in total, of requests that are not completely received yet;"
+        " -1: no limit.",
     ),
     S(
         "queued.max.requests",
         INT,
         500,
         "[1,...]",
-        "Requests in progress on one connection above which the broker stops reading from that"
-        " connection.",
+        "The broker stops reading from a connection that has this number of requests in progress.",
     ),
     S(
         "quota.window.num",
@@ -1361,8 +1365,8 @@ _KAFKA: Final = (
         INT,
         1,
         "",
-        "In a cluster: the minimum number of bytes for which a leader responds to a follower's"
-        " fetch at once.",
+        "In a cluster: a leader responds to a follower's fetch as soon as it has this number"
+        " of bytes.",
     ),
     S(
         "replica.fetch.response.max.bytes",
@@ -1391,7 +1395,7 @@ _KAFKA: Final = (
         LONG,
         30000,
         "",
-        "In a cluster: a follower that is not caught up for this time is removed from the ISR.",
+        "In a cluster: a follower that has not caught up for this long is removed from the ISR.",
     ),
     S("replica.selector.class", STRING, None, ""),
     S("replica.socket.receive.buffer.bytes", INT, 65536, ""),
@@ -1422,7 +1426,8 @@ _KAFKA: Final = (
         INT,
         30000,
         "",
-        "How long transaction requests wait until their records are stable.",
+        "How long a transaction request waits until its records are replicated (in a cluster) and"
+        " fsynced (with flush settings).",
     ),
     S(
         "reserved.broker.max.id",
@@ -1445,8 +1450,8 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "The login module, set with the listener and the mechanism as prefix; for PLAIN, the"
-        " login module contains the users.",
+        "The JAAS login module; the setting's name needs the listener and the mechanism as prefix."
+        " For PLAIN, the login module contains the users.",
     ),
     S("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", ""),
     S("sasl.kerberos.min.time.before.relogin", LONG, 60000, ""),
@@ -1500,8 +1505,8 @@ _KAFKA: Final = (
         LONG,
         10000,
         "",
-        "The shortest time between two fetches of the signing keys for tokens that name an"
-        " unknown key.",
+        "When a token names an unknown key, the broker fetches the signing keys again, but at most"
+        " once in this time.",
     ),
     S("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100, ""),
     S(
@@ -1572,7 +1577,7 @@ _KAFKA: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether a reloaded certificate may have another subject.",
+        "Whether a reloaded certificate may have another subject than the previous certificate.",
     ),
     S(
         "ssl.allow.san.changes",
@@ -1608,8 +1613,8 @@ _KAFKA: Final = (
         STRING,
         "https",
         "",
-        "In a cluster: whether the certificates of other brokers must match their host names;"
-        " empty: no check.",
+        "In a cluster: https, if the certificates of other brokers must match the brokers'"
+        " host names; empty: no check.",
     ),
     S("ssl.engine.factory.class", CLASS, None, ""),
     S(
@@ -1806,7 +1811,7 @@ _KAFKA: Final = (
         None,
         "",
         "HOST:PORT,HOST:PORT/chroot of the ZooKeeper of the cluster that this broker"
-        " joins. Unset: it runs standalone.",
+        " joins. Unset: the broker runs standalone.",
     ),
     S(
         "zookeeper.connection.timeout.ms",
@@ -1828,7 +1833,7 @@ _KAFKA: Final = (
         INT,
         18000,
         "",
-        "In a cluster: how long ZooKeeper waits for a broker without heartbeats before"
+        "In a cluster: how long a broker can be without contact to ZooKeeper before"
         " its session expires.",
     ),
     S("zookeeper.set.acl", BOOLEAN, False, ""),
@@ -1862,8 +1867,8 @@ _KAFKA_4: Final = (
         INT,
         20,
         "[1,...]",
-        "The time between two attempts of a write that waits for the end of the producer's"
-        " previous transaction, unless that transaction ends earlier.",
+        "How often the broker retries a write that must wait for the end of the producer's previous"
+        " transaction. When that transaction ends, the broker retries the write at once.",
     ),
     S(
         "group.consumer.assignment.interval.ms",
@@ -1878,7 +1883,7 @@ _KAFKA_4: Final = (
         INT,
         15000,
         "[0,...]",
-        "The largest assignment interval of a consumer group.",
+        "The largest assignment interval that a consumer group may set.",
     ),
     S(
         "group.consumer.migration.policy",
@@ -1894,7 +1899,7 @@ _KAFKA_4: Final = (
         INT,
         0,
         "[0,...]",
-        "The smallest assignment interval of a consumer group.",
+        "The smallest assignment interval that a consumer group may set.",
     ),
     S("group.coordinator.background.threads", INT, 2, "[1,...]"),
     S("group.coordinator.cached.buffer.max.bytes", INT, 1048588, "[524288,...]"),
@@ -1918,28 +1923,28 @@ _KAFKA_4: Final = (
         INT,
         15000,
         "[0,...]",
-        "The largest assignment interval of a share group.",
+        "The largest assignment interval that a share group may set.",
     ),
     S(
         "group.share.min.assignment.interval.ms",
         INT,
         0,
         "[0,...]",
-        "The smallest assignment interval of a share group.",
+        "The smallest assignment interval that a share group may set.",
     ),
     S(
         "group.share.max.delivery.count.limit",
         INT,
         10,
         "[5,...,25]",
-        "The largest delivery count limit of a share group.",
+        "The largest delivery count limit that a share group may set.",
     ),
     S(
         "group.share.max.partition.max.record.locks",
         INT,
         4000,
         "[2000,...,10000]",
-        "The largest number of records of one partition that may be in delivery to a share group.",
+        "The largest share.partition.max.record.locks that a share group may set.",
     ),
     S(
         "group.share.max.share.sessions",
@@ -1953,14 +1958,14 @@ _KAFKA_4: Final = (
         INT,
         2,
         "[2,...,5]",
-        "The smallest delivery count limit of a share group.",
+        "The smallest delivery count limit that a share group may set.",
     ),
     S(
         "group.share.min.partition.max.record.locks",
         INT,
         100,
         "[100,...,2000]",
-        "The smallest limit of records of one partition that are in delivery to a share group.",
+        "The smallest share.partition.max.record.locks that a share group may set.",
     ),
     S(
         "group.streams.assignment.interval.ms",
@@ -1989,21 +1994,21 @@ _KAFKA_4: Final = (
         INT,
         15000,
         "[0,...]",
-        "The largest assignment interval of a streams group.",
+        "The largest assignment interval that a streams group may set.",
     ),
     S(
         "group.streams.max.heartbeat.interval.ms",
         INT,
         15000,
         "[1,...]",
-        "The largest heartbeat interval of a streams group.",
+        "The largest heartbeat interval that a streams group may set.",
     ),
     S(
         "group.streams.max.session.timeout.ms",
         INT,
         60000,
         "[1,...]",
-        "The largest session timeout of a streams group.",
+        "The largest session timeout that a streams group may set.",
     ),
     S(
         "group.streams.max.size",
@@ -2024,21 +2029,21 @@ _KAFKA_4: Final = (
         INT,
         0,
         "[0,...]",
-        "The smallest assignment interval of a streams group.",
+        "The smallest assignment interval that a streams group may set.",
     ),
     S(
         "group.streams.min.heartbeat.interval.ms",
         INT,
         5000,
         "[1,...]",
-        "The smallest heartbeat interval of a streams group.",
+        "The smallest heartbeat interval that a streams group may set.",
     ),
     S(
         "group.streams.min.session.timeout.ms",
         INT,
         45000,
         "[1,...]",
-        "The smallest session timeout of a streams group.",
+        "The smallest session timeout that a streams group may set.",
     ),
     S(
         "group.streams.num.standby.replicas",
@@ -2068,8 +2073,8 @@ _KAFKA_4: Final = (
         INT,
         300000,
         "[1,...]",
-        "The age of a share partition's last snapshot at which the share coordinator writes another"
-        " snapshot, so that the records before it can be deleted. Internal in Kafka.",
+        "When the last snapshot of a share partition reaches this age, the share coordinator writes"
+        " another snapshot, and can then delete the earlier records. Internal in Kafka.",
     ),
     S(
         "share.coordinator.load.buffer.size",
@@ -2091,8 +2096,8 @@ _KAFKA_4: Final = (
         INT,
         500,
         "[0,...,500]",
-        "The number of updates of a share partition after which the share coordinator writes its"
-        " whole state.",
+        "The number of updates of a share partition after which the share coordinator writes the"
+        " whole state of the share partition.",
     ),
     S(
         "share.coordinator.state.topic.compression.codec",
@@ -2149,7 +2154,8 @@ _KAFKA_4: Final = (
         INT,
         5000,
         "[1,...]",
-        "How long a reply of the share coordinator waits for its record to become stable.",
+        "How long a response of the share coordinator waits until its record is replicated (in a"
+        " cluster) and fsynced (with flush settings).",
     ),
 )
 
@@ -2297,7 +2303,7 @@ _TOPIC: Final = (
         BOOLEAN,
         False,
         "",
-        "Whether disk space for a whole segment is reserved when it is created.",
+        "Whether the broker reserves disk space for a whole segment when it creates the segment.",
     ),
     S("remote.log.copy.disable", BOOLEAN, False, ""),
     S("remote.log.delete.on.disable", BOOLEAN, False, ""),
@@ -2307,7 +2313,7 @@ _TOPIC: Final = (
         LONG,
         -1,
         "",
-        "The size of a partition above which its oldest segments are deleted; -1: no limit.",
+        "When a partition exceeds this size, its oldest segments are deleted; -1: no limit.",
     ),
     S("retention.ms", LONG, 604800000, "[-1,...]", "How long records are kept; -1: forever."),
     S("segment.bytes", INT, 1073741824, "[14,...]", "The size at which a new segment starts."),
@@ -2323,7 +2329,7 @@ _TOPIC: Final = (
         LONG,
         0,
         "[0,...]",
-        "The maximum random reduction of segment.ms.",
+        "A random time, at most this long, is subtracted from segment.ms for each segment.",
     ),
     S(
         "segment.ms",
@@ -2348,8 +2354,8 @@ _AUTHORIZER: Final = (
         BOOLEAN,
         False,
         "",
-        "With an authorizer: whether every principal may do everything to a resource that"
-        " has no ACL. If a resource has an ACL, for any principal, only ACLs decide.",
+        "With an authorizer: whether every principal may do everything to a resource without"
+        " ACLs. If a resource has an ACL, even for another principal, only ACLs decide.",
     ),
     S(
         "super.users",
@@ -2379,7 +2385,7 @@ HTTP_TLS: Final = (
     "ssl.truststore.location",
     "ssl.truststore.password",
 )
-"""The TLS settings of listeners that HTTP also has, with the prefix ``http.``."""
+"""TLS settings of Kafka listeners that also exist for HTTP, with the prefix ``http.``."""
 _HTTP: Final = tuple(
     each._replace(
         name=f"http.{each.name}", doc=f"The value of {each.name} for http.listener. Only in Muster."

@@ -29,8 +29,8 @@ _RECORDS = {
     valid: re.compile(valid.split("-")[0] + r"-[0-9]{1,9}:[0-9]{1,18}")
     for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS, SHARE_STATE_RECORDS)
 }
-"""For settings that list records of an internal topic: the syntax of one record (topic, partition
-and offset), by the notation of the setting's valid values."""
+"""The syntax of one record (topic, partition and offset) in a setting that lists records of an
+internal topic. The key of the dict is the notation of the setting's valid values."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,100}\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 """The syntax that Java's `Double.parseDouble` accepts for numbers; unlike Python's, without

@@ -1,7 +1,8 @@
 """The settings in DescribeConfigs responses: values, sources and synonyms.
 
-Source: Kafka 3.9 ``ConfigHelper``. As in Kafka, a setting that is not set has synonyms only if the
-first broker property for it has a default.
+Source: Kafka 3.9 ``ConfigHelper``. Several broker properties may be synonyms of one setting, such
+as log.retention.ms and log.retention.hours. If the setting is not set, the response has synonyms
+only if the first of these properties has a default, as in Kafka.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
 
 
 def _listener_entry(config: Config, name: str) -> dict[str, Any]:
-    """Returns the response entry of a setting of one listener or mechanism. Its synonyms include
-    the broker setting that it overrides."""
+    """Returns the response entry of a setting of one listener or mechanism. The synonyms in the
+    entry include the broker setting that this setting overrides."""
     setting = row(name)
     found = split(name)
     synonyms = list(_synonyms(config, (name, found.base) if found else (name,)))
@@ -108,8 +109,9 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yields the sources of a value, in order of precedence. The first source has the name
-    ``names[0]``."""
+    """Yields the values that a setting has at all levels, each with its source. The first one is
+    the value in effect. ``names`` has the setting itself, followed by the settings that apply if it
+    is not set."""
     rows = {name: row(name) for name in names}
     changed = [
         (name, render(rows[name], parse_value(rows[name], texts[name])), source)

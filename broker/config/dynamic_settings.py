@@ -94,10 +94,11 @@ def is_dynamic(name: str) -> bool:
 
 
 def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) -> None:
-    """Raises BadValue for the first property that can't be changed at run time.
+    """Raises BadValue for the first property that can't be changed at run time. If this property is
+    a security setting that Muster does not support, raises Unprotected instead, so that the
+    operator does not rely on the setting.
 
-    ``of_every_broker`` is True if the change applies to all brokers. Raises Unprotected for a
-    security setting that Muster does not support, so that the operator does not rely on it.
+    ``of_every_broker`` is True if the change applies to all brokers.
     """
     for name in configs:
         if is_dynamic(name):
@@ -123,7 +124,8 @@ def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) 
         if not row.has_effect:
             raise BadValue(f"Cannot update {name} dynamically: it has no effect on this broker")
         raise BadValue(
-            f"Cannot update {name} dynamically: set it in the broker's properties and restart it"
+            f"Cannot update {name} dynamically: set it in the properties file, and restart the"
+            " broker"
         )
 
 

@@ -100,13 +100,14 @@ def group_faults(config: Settings) -> Iterator[Fault]:
         if each not in _ASSIGNORS:
             yield Fault(
                 (name,),
-                f"{name}={each}: unknown assignor; remove the setting, or use uniform or range",
+                f"{name}={each}: unknown assignor; remove the setting, or set it to uniform or"
+                " range",
             )
     name = "group.share.assignors"
     for each in _parts(config[name]):
         if each not in _SHARE_ASSIGNORS:
             yield Fault(
-                (name,), f"{name}={each}: unknown assignor; remove the setting, or use simple"
+                (name,), f"{name}={each}: unknown assignor; remove the setting, or set it to simple"
             )
 
 

@@ -1,10 +1,10 @@
 """The settings that a consumer, share or streams group can have of its own (KIP-848, KIP-932,
 KIP-1071; resource type 32, GROUP).
 
-A new value must be within bounds that the broker's settings define. If such a bound is changed
-later, and a stored value is then out of bounds, the nearest bound applies (KIP-1240). Some settings
-of share groups have no corresponding broker setting, and therefore a fixed default and no bounds.
-Two settings of streams groups have no minimum.
+A new value must be within bounds that the broker's settings define. If the bounds change later, and
+a stored value is then out of bounds, the nearest bound applies (KIP-1240). Some settings of share
+groups have no corresponding broker setting. These settings have a fixed default and no bounds. Two
+settings of streams groups have no minimum.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _GROUP: Final = (
         STRING,
         "latest",
         "",
-        "Where a new share group begins to read a partition: latest, earliest, or by_duration: and"
-        " an ISO 8601 duration, such as by_duration:PT1H for the records of the last hour.",
+        "Where a new share group begins to read a partition: latest, earliest, or"
+        " by_duration:DURATION with an ISO 8601 duration (by_duration:PT1H begins an hour ago).",
     ),
     Setting(
         "share.delivery.count.limit",
         INT,
         5,
         "[2,...]",
-        "How often a record is delivered to members of the group at most.",
+        "The maximum number of times that the group delivers a record to its members.",
     ),
     Setting(SHARE_HEARTBEAT_INTERVAL_MS, INT, 5000, "[1,...]", _HEARTBEAT_DOC),
     Setting(
@@ -65,14 +65,14 @@ _GROUP: Final = (
         STRING,
         "read_uncommitted",
         "[read_committed, read_uncommitted]",
-        "Whether members get only records of committed transactions.",
+        "read_uncommitted: members also get records of open and aborted transactions.",
     ),
     Setting(
         "share.partition.max.record.locks",
         INT,
         2000,
         "[100,...]",
-        "The maximum number of records of one partition that are in delivery to the group.",
+        "The maximum number of records of one partition that the group has in flight.",
     ),
     Setting(
         "share.record.lock.duration.ms",
@@ -124,8 +124,8 @@ _DURATION: Final = re.compile(
 
 
 def broker_name(name: str) -> str | None:
-    """Returns the name of the broker setting that is the default of a group setting; None if no
-    broker setting is."""
+    """Returns the name of the broker setting that has the default of a group setting. Returns None
+    if the group setting has no such broker setting."""
     if name == INITIAL_REBALANCE_DELAY_MS:
         return "group.streams.initial.rebalance.delay.ms"
     return None if name in _ONLY_OF_GROUPS else f"group.{name}"

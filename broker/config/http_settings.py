@@ -50,8 +50,8 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpTlsSettings(ListenerSettings):
-    """The settings ``http.ssl.*``. Each of them is read by its name without ``http.``, like a
-    setting of any other listener."""
+    """The settings ``http.ssl.*``. Callers omit ``http.`` in the name of a setting, so that they
+    can use this class like the settings of a Kafka listener."""
 
     def __init__(self, config: Values) -> None:
         super().__init__(config, HTTP)

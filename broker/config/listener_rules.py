@@ -48,10 +48,11 @@ class Settings(Protocol):
 def name_faults(
     names: Iterable[str], listeners: Iterable[str], elsewhere: Iterable[str]
 ) -> Iterator[Fault]:
-    """Yields a fault for each listener setting in ``names`` that has no effect because of its name.
+    """Yields a fault for each listener setting in ``names`` that has no effect, because its name
+    contains capitals, an unknown listener or an unknown setting.
 
-    ``elsewhere`` has the names of a Kafka controller's listeners. Their settings may be in a Kafka
-    properties file, and are not faults.
+    ``elsewhere`` are the names of a Kafka controller's listeners. A properties file of Kafka may
+    contain their settings, so these are not faults.
     """
     known = list(listeners)
     beside = tuple(f"{START}{each.lower()}." for each in elsewhere)

@@ -173,16 +173,16 @@ class MechanismSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """Returns the value that is set for this mechanism, on this listener or on all listeners;
-        None if it is not set."""
+        """Returns the value that the configuration sets for this mechanism. It may be set for this
+        listener or for all listeners. None if it is not set."""
         found = self._config.first_given(*(start + setting for start in self._own))
         return None if found is None else self._config[found]
 
 
 def _of_mechanism(rest: str) -> tuple[str, str] | None:
-    """Splits the part of a setting's name after the listener into mechanism and setting. The
-    mechanism is "" if the setting applies to the whole listener. Returns None for an unknown
-    setting."""
+    """Returns the mechanism and the setting in ``rest``, the part of a setting's name after the
+    name of the listener. The mechanism is "" if the setting applies to the whole listener. Returns
+    None for an unknown setting."""
     if rest in OF_LISTENERS:
         return "", rest
     mechanism, _, base = rest.partition(".")
@@ -193,8 +193,9 @@ def _of_mechanism(rest: str) -> tuple[str, str] | None:
 
 @cache
 def _names_by_variable() -> Mapping[str, str]:
-    """Returns the setting names that can follow a listener's name, by the form that these names
-    have in an environment variable."""
+    """Returns all settings that can be set for one listener, with or without a mechanism. The
+    values are names of settings. A key is the same name in the form of an environment variable,
+    without the prefix of the listener."""
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
     ]

@@ -23,9 +23,8 @@ class NotFollowed(NamedTuple):
     when: str
     instead: str
     unless: str = ""
-    """The name of another setting. If the other setting is set, Muster follows the setting of this
-    row. For settings of clusters, the other setting is the one that makes the broker join a
-    cluster."""
+    """The name of a second setting, or "". Muster supports the setting of this row if the second
+    setting is set."""
 
 
 def _parts(text: str) -> list[str]:
@@ -50,8 +49,8 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
     "config.providers": NotFollowed(
         _has_value,
         "a value is set",
-        "Muster does not have config providers: a start with a value such as"
-        " ${file:/path:key} is refused",
+        "Muster does not have config providers: with a value such as ${file:/path:key}, the broker"
+        " does not start",
     ),
     "controller.quorum.bootstrap.servers": NotFollowed(
         lambda text: len(_parts(text)) > 1,
@@ -74,7 +73,7 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
     ),
     "process.roles": NotFollowed(
         lambda text: len(_parts(text)) == 1,
-        "the value has only one role",
+        "the value lists only one role",
         f"Muster neither connects to a KRaft controller nor can be one: {_ALONE}",
     ),
     "replica.selector.class": NotFollowed(

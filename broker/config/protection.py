@@ -36,10 +36,10 @@ FAMILIES: Final[Mapping[str, str]] = {
 name with such a prefix counts, since it may be misspelt."""
 
 _MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.", "tls.")
-"""Prefixes of security settings. An unknown name with such a prefix counts as a request for
-security.
+"""Prefixes of the names of security settings. If an unknown setting has such a prefix, the broker
+assumes that the operator wants a protection.
 
-The name may be misspelt. It may also be a variable of Bitnami's image, which turns
+The name may be misspelt. It may also come from a variable of Bitnami's image, which turns
 ``KAFKA_TLS_CLIENT_AUTH`` into ``ssl.client.auth``.
 """
 
@@ -77,7 +77,8 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # ssl.enabled.protocols sets the versions.
     "ssl.protocol": ("tls", "tlsv1.2"),
 }
-"""By setting: values, in lower case, that request no feature although they are not the default."""
+"""For each setting: values, in lower case, that Muster accepts although they differ from the
+default, because they do not turn on a security feature."""
 
 _USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN set sasl.jaas.config"
 _OF_IMAGES: Final[Mapping[str, str]] = {
@@ -91,8 +92,9 @@ _OF_IMAGES: Final[Mapping[str, str]] = {
     "TLS_CLIENT_AUTH": "set KAFKA_SSL_CLIENT_AUTH",
     "TLS_TYPE": "set KAFKA_SSL_KEYSTORE_TYPE and KAFKA_SSL_TRUSTSTORE_TYPE",
 }
-"""Variables with which the scripts of Kafka's images secure the broker, by the part of their name
-after KAFKA_. The value is advice on what to set in Muster. No setting has a similar name."""
+"""Variables that scripts of Kafka's images use to secure the broker. They do not correspond to a
+setting. The key of the dict is the name of the variable without KAFKA_. The value is advice on what
+to set in Muster instead."""
 
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")

@@ -28,8 +28,8 @@ _LETTERS_MAX = 16 << 20
 end."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
-"""The defaults of a broker that starts without a file. They are the settings in which the
-server.properties of Kafka's quick start (a single broker) differs from Kafka's defaults."""
+"""A broker that starts without a file uses these values instead of Kafka's defaults. The
+server.properties of Kafka's quick start (a single broker) contains the same values."""
 
 
 def load(
@@ -41,11 +41,13 @@ def load(
     *,
     kafka_env: bool = False,
 ) -> Config:
-    """Returns the configuration of a process. ``preset`` has typed values that replace defaults.
+    """Returns the configuration of a process. ``preset`` contains typed values that replace the
+    default values of settings. Without a ``file``, the values in QUICK_START replace default values
+    too.
 
-    Raises BadConfig with all faults, and WrongUse for a source that can't be read. Without a
-    ``file``, the values of QUICK_START also replace defaults. If ``kafka_env`` is True, the
-    variables of Kafka's images are also read; Muster's variables take precedence over them.
+    If ``kafka_env`` is True, the environment variables of Kafka's images are also read, but
+    Muster's variables override them. Raises BadConfig with all faults, and WrongUse if a source of
+    settings can't be read.
     """
     given = {} if file is None else _from_file(file)
     variables = _from_environment(environment, kafka_env)
@@ -99,8 +101,9 @@ def _from_file(file: Path) -> dict[str, str]:
 
 
 def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[str, str]:
-    """Returns the settings in variables, such as ``log.retention.ms`` for
-    ``MUSTER_LOG_RETENTION_MS``. An unknown variable keeps its name."""
+    """Returns the settings in environment variables, by the name of the setting:
+    ``MUSTER_LOG_RETENTION_MS`` sets ``log.retention.ms``. If a variable matches no setting, the
+    name of the variable is the key."""
     by_variable = {as_variable(name): name for name in BROKER}
     return {
         by_variable.get(name_after_prefix(variable) or "", variable): text
@@ -128,8 +131,9 @@ def _with_origins(fault: Fault, origins: Mapping[str, str]) -> Fault:
 
 
 def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
-    """Returns the faults without the faults of ``listeners`` if advertised.listeners has faults
-    too. In this case ``listeners`` was derived from advertised.listeners."""
+    """Returns the faults. If ``advertised.listeners`` has faults, the faults of ``listeners`` are
+    omitted, since they have the same cause: the value of ``listeners`` was derived from
+    ``advertised.listeners``."""
     is_advertised = any(fault.sentence.startswith("advertised.listeners: ") for fault in faults)
     return [
         fault
@@ -146,8 +150,8 @@ def _listeners_of_images(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_listeners(variables: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
-    """Returns the settings, with variables of listeners and mechanisms replaced by setting names.
-    ``listeners`` has the names of the listeners."""
+    """Returns the settings in ``variables``. Names of variables for a listener or SASL mechanism
+    are replaced by names of settings. ``listeners`` has the names of the listeners."""
     return {
         (
             name

@@ -59,8 +59,8 @@ def name_after_prefix(variable: str) -> str | None:
 
 
 def dotted(name: str) -> str:
-    """Returns the name of the setting that a variable sets, such as ``log.retention.ms``. Returns a
-    name that is not a variable unchanged."""
+    """Returns the name of the setting that an environment variable sets, such as
+    ``log.retention.ms``. If ``name`` is not the name of such a variable, returns ``name``."""
     rest = name_after_prefix(name)
     return name if rest is None else rest.lower().replace("_", ".")
 
@@ -88,7 +88,8 @@ def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str
 
 
 def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that Kafka's images read as settings, in ascending precedence."""
+    """Returns the environment variables that Kafka's container images read as settings. If two
+    variables set the same setting, the variable that is later in the returned dict applies."""
     found = {
         variable: text
         for variable, text in environment.items()
@@ -100,8 +101,8 @@ def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_services(environment: Mapping[str, str]) -> list[str]:
-    """Returns the variables with the prefix MUSTER_ that do not set a setting, but contain the
-    address of a service."""
+    """Returns the variables with the prefix MUSTER_ that Kubernetes has set to the address of a
+    service. They are not settings."""
     return sorted(
         name
         for name, text in environment.items()
@@ -110,6 +111,6 @@ def of_services(environment: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_a_service(variable: str, text: str) -> bool:
-    """Returns True if a variable contains the address of a service. Returns False for
-    ``MUSTER_PORT=9092``, which only a person can have set."""
+    """Returns True if Kubernetes has set the variable to the address of a service. Returns False
+    for ``MUSTER_PORT=9092``: Kubernetes would not set this value."""
     return any(name.fullmatch(variable) and value.fullmatch(text) for name, value in _SHAPES)

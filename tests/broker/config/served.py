@@ -49,7 +49,8 @@ def alters(*settings: str) -> Callable[[Test], Test]:
 
 
 def declared_settings(decorator: str) -> Iterator[str]:
-    """Yields the settings that the tests of this folder declare with the decorator of this name."""
+    """Yields the settings that tests of this folder pass to a decorator. ``decorator`` is the name
+    of the decorator."""
     for path in Path(__file__).parent.glob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -53,8 +53,8 @@ def blocked_stores(orders: Orders) -> Iterator[Callable[[], int]]:
 async def send_concurrently(
     orders: Orders, *requests: tuple[str, int, dict[str, Any]]
 ) -> list[Any]:
-    """Sends requests on separate connections before the write of the first request ends. Returns
-    their responses."""
+    """Sends all requests, each on its own connection, before the write of the first request ends.
+    Returns the responses to the requests."""
     port = orders.broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in requests]
     sent = []

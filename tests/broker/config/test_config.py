@@ -81,7 +81,7 @@ def test_service_variables_of_kubernetes_are_not_settings() -> None:
     assert of_services(OF_A_SERVICE | meant | written) == sorted(OF_A_SERVICE)
 
 
-def test_variable_muster_port_is_unknown_without_other_kubernetes_variables() -> None:
+def test_environment_variable_muster_port_with_only_a_number_is_reported_as_unknown() -> None:
     assert load(None, {"MUSTER_PORT": "9092"}, [], {}).unknown == ["MUSTER_PORT"]
 
 
@@ -218,7 +218,7 @@ def test_config_provider_reference_is_refused_when_providers_are_set() -> None:
             "controller.quorum.voters=1@a:1,2@b:1",
             "Muster does not join a quorum: this broker runs standalone",
         ),
-        ("config.providers=file", "Muster does not have config providers: a start"),
+        ("config.providers=file", "Muster does not have config providers: with a value"),
         ("min.insync.replicas=2", "a partition of a standalone broker has one replica"),
         (
             "remote.log.storage.system.enable=TRUE",
@@ -288,7 +288,7 @@ def test_broker_id_and_node_id_set_the_same_id() -> None:
         ),
     ],
 )
-def test_advertised_addresses_follow_listeners_and_advertised_listeners(
+def test_advertised_addresses_come_from_advertised_listeners_or_from_listeners(
     listeners: str, advertised: str | None, told: list[str]
 ) -> None:
     sets = [f"listeners={listeners}"]
@@ -360,7 +360,7 @@ def test_unknown_topic_settings_are_refused() -> None:
         topic_settings(configured(), {"colour": "red"})
 
 
-def test_timestamp_difference_max_is_the_default_of_the_before_and_after_bounds() -> None:
+def test_log_message_timestamp_difference_max_ms_is_the_default_of_both_timestamp_bounds() -> None:
     config = configured("log.message.timestamp.difference.max.ms=5")
 
     assert timestamp_bounds(topic_settings(config, {})) == (5, 5)
@@ -376,8 +376,8 @@ OF_KAFKA_4 = {
     "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
     "group.share.partition.max.record.locks": "2000",
 }
-"""Settings whose expected default is that of Kafka 4.3.1 instead of 3.9.2. The list of protocols
-also has `share`, which Kafka supports in any case."""
+"""Settings whose default must equal that of Kafka 4.3.1 instead of 3.9.2. The expected protocols
+include `share`, which Kafka does not list because it always supports it."""
 OUR_OWN_BOUNDS = {
     "group.coordinator.rebalance.protocols": {
         "valid": "[consumer, classic, share, streams, unknown]"

@@ -98,7 +98,7 @@ async def test_idle_producers_expire_after_the_altered_producer_id_expiration(
 
 
 @reconfigures("transaction.partition.verification.enable")
-async def test_altered_partition_verification_setting_applies_to_the_next_produce(
+async def test_altered_setting_for_partition_verification_applies_to_the_next_produce(
     tmp_path: Path,
 ) -> None:
     """The Produce version is older than KIP-890, and the partition was not added to the

@@ -31,7 +31,8 @@ OWN_BOUNDS = {
 """Settings whose valid values differ from those of Kafka 3.9.2. In Kafka 3.9.2, share groups were a
 preview."""
 OWN_TYPES = {"group.share.max.size": "INT"}
-"""Settings whose type is that of Kafka 4.3.1, not of 3.9.2."""
+"""Settings that have another type in Kafka 3.9.2 than in Kafka 4.3.1. Muster uses the type of
+4.3.1, which is the value here."""
 
 SET = {
     "group.coordinator.append.linger.ms": "1",

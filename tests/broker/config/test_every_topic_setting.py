@@ -167,7 +167,7 @@ HOUR_MS, MINUTE_MS = 3_600_000, 60_000
         ({"log.flush.scheduler.interval.ms": "5", "log.flush.interval.ms": "6"}, "flush.ms", 6),
     ],
 )
-def test_time_settings_in_ms_override_minutes_which_override_hours(
+def test_setting_in_ms_overrides_minutes_and_setting_in_minutes_overrides_hours(
     given: dict[str, str], name: str, value: int
 ) -> None:
     assert topic_settings(Config(given), {})[name] == value

@@ -206,7 +206,9 @@ def test_rebalance_protocols_that_muster_supports_are_accepted(
     assert serves_streams_groups(settings) == serves_streams
 
 
-async def test_journal_file_max_bytes_limits_the_files_and_0_disables_them(tmp_path: Path) -> None:
+async def test_journal_file_max_bytes_limits_journal_files_and_value_0_disables_them(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, {**NO_DELAY, "group.journal.file.max.bytes": 0}) as served:
         await served.join()
     assert not list(tmp_path.glob("groups.journal*"))

@@ -52,7 +52,7 @@ def test_empty_setting_of_a_listener_overrides_the_broker_setting() -> None:
     assert config.of_listener("OUT.SIDE-1")["ssl.truststore.location"] == "/all"
 
 
-def test_most_specific_setting_of_a_mechanism_applies() -> None:
+def test_setting_of_listener_and_mechanism_overrides_settings_of_only_one_of_them() -> None:
     name = "connections.max.reauth.ms"
     weak_to_strong = [
         name,

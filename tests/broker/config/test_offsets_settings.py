@@ -53,7 +53,7 @@ async def test_offset_metadata_above_the_maximum_is_refused(tmp_path: Path) -> N
 
 
 @shows("offset.metadata.max.bytes")
-async def test_maximum_offset_metadata_size_can_be_set_above_the_default_of_kafka(
+async def test_maximum_size_of_commit_metadata_can_be_set_above_the_default_of_kafka(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, {"offset.metadata.max.bytes": 5000}) as served:
@@ -141,7 +141,7 @@ async def test_lowered_offsets_replication_factor_is_logged(
 
 
 @shows("offsets.topic.replication.factor")
-async def test_offsets_replication_factor_of_1_is_not_logged(
+async def test_start_logs_nothing_about_an_offsets_replication_factor_of_1(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with serving(tmp_path, {"offsets.topic.replication.factor": 1}):

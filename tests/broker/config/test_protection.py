@@ -189,7 +189,7 @@ def test_configuration_file_with_the_default_of_every_kafka_setting_is_accepted(
     assert Config(defaults).unknown == []
 
 
-def test_every_setting_that_sounds_like_security_is_classified() -> None:
+def test_every_kafka_setting_whose_name_suggests_security_is_classified() -> None:
     sound = {row["name"] for row in KAFKA if PROTECTIVE.search(row["name"])}
 
     served = {name for name in OF_LISTENERS if not protects(name)}

@@ -117,7 +117,9 @@ async def test_timestamp_outside_the_altered_bounds_is_refused(
 
 
 @alters("message.timestamp.type")
-async def test_records_have_the_append_time_with_log_append_time(tmp_path: Path) -> None:
+async def test_record_timestamps_are_the_append_time_with_timestamp_type_log_append_time(
+    tmp_path: Path,
+) -> None:
     async with orders_of(tmp_path) as orders:
         early = records(b"v", timestamp_ms=5)
         assert (await orders.produce(early))["log_append_time_ms"] == -1

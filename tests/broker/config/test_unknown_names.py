@@ -73,7 +73,7 @@ def test_warning_about_unknown_settings_has_no_advice_when_no_setting_has_a_hint
     assert "advice" not in warned
 
 
-def test_config_check_hides_passwords_but_not_quotas_or_classes(tmp_path: Path) -> None:
+def test_config_check_hides_passwords_but_shows_quotas_and_class_names(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     shown = {"quota.producer.default": "1000", "create.topic.policy.class.name": "a.Policy"}
     hidden = {"ssl.key.password": "secret", "password.encoder.secret": "secret", "ssl.pass": "s"}

@@ -86,7 +86,7 @@ def test_precedence_of_variables_does_not_depend_on_their_order() -> None:
         "MUSTER_LISTENER_NAME_OUT_SIDE_SCRAM_SHA_256_SASL_JAAS_CONFIG",
     ],
 )
-def test_variable_names_encode_underscores_and_dashes_as_in_each_image(
+def test_setting_name_with_underscores_and_dashes_is_read_from_a_variable(
     variable: str,
 ) -> None:
     out = {
@@ -118,7 +118,7 @@ def test_start_fails_with_an_unsupported_security_variable(variable: str) -> Non
         ),
     ],
 )
-def test_error_about_a_security_variable_of_an_image_gives_a_remedy(
+def test_error_about_a_security_variable_of_a_container_image_gives_a_remedy(
     variables: dict[str, str], said: str
 ) -> None:
     with pytest.raises(BadConfig) as refused:
@@ -160,7 +160,7 @@ def test_invalid_advertised_listeners_cause_one_error(text: str) -> None:
     assert fault.sentence.endswith(" (from KAFKA_ADVERTISED_LISTENERS)")
 
 
-def test_unknown_variable_of_an_image_is_reported_by_its_exact_name() -> None:
+def test_unknown_environment_variable_is_reported_under_its_own_name() -> None:
     given = {"KAFKA_CREATE_TOPICS": "a:1:1", "KAFKA_CFG_LOG_RENTENTION_MS": "1"}
 
     config = load(None, given, [], {}, kafka_env=True)
@@ -197,7 +197,7 @@ def test_serve_logs_ignored_kafka_variables_in_one_warning(
     assert config["num.partitions"] == (1 if expected else 3)
 
 
-def test_environment_variables_of_commands_are_not_settings() -> None:
+def test_broker_does_not_read_environment_variables_of_command_line_options_as_settings() -> None:
     of_commands = set(_variables(command_of()))
 
     assert {"MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG"} <= of_commands
