@@ -39,7 +39,7 @@ _WRITE_ID = HandlerAcl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the tran
 _WRITE_TOPIC = of_each(ResourceType.TOPIC, Operation.WRITE)
 _OF_BROKER = cluster_action("from brokers")
 _KNOWS_FENCED = 2
-"""The first version with PRODUCER_FENCED."""
+"""The first version of AddPartitionsToTxn whose response may contain PRODUCER_FENCED."""
 FROM_BROKERS = 4
 """The first version that only brokers send."""
 
@@ -136,9 +136,8 @@ def _handle_of_broker(services: Services, request: Request) -> Steps:
     transactions = request.value["transactions"]
     gather: Gather[int | Sequence[int]] = Gather()
     answers: list[tuple[_Asked, bool]] = []
-    """The partitions of each transaction, and True if the transaction's coordinator replies to
-    `gather`. The flag is False if the request about this transaction is refused before it reaches
-    the coordinator."""
+    """For each transaction of the request: its partitions, and True if its coordinator was asked,
+    so that `gather` gets a reply. False if the transaction was refused before."""
     for transaction in transactions:
         asked = yield from _looked_up(services, transaction["topics"])
         submitted = not asked.any_bad and bool(transaction["transactional_id"])
@@ -185,8 +184,8 @@ def _submit_of_broker(
 def _looked_up(
     services: Services, topics: list[dict[str, Any]], unwritable: Set[str] = frozenset()
 ) -> Generator[None, None, _Asked]:
-    """Returns the partitions of one transaction, each with an error code. Topics in ``unwritable``
-    get TOPIC_AUTHORIZATION_FAILED."""
+    """Looks up the partitions of one transaction. Returns each partition with an error code.
+    Partitions of topics in ``unwritable`` get TOPIC_AUTHORIZATION_FAILED."""
     asked = _Asked()
     for topic in topics:
         name = topic["name"]
@@ -221,9 +220,9 @@ def _results(
 ) -> Generator[None, None, EncodedArray]:
     """Returns the topics of the response.
 
-    ``reply`` is one error code for all partitions, or a code for each partition in order. If
-    ``reply`` is None, at least one partition has an error code in ``asked``; all other partitions
-    get OPERATION_NOT_ATTEMPTED.
+    ``reply`` is one error code for all partitions, or one code per partition in order. It is None
+    if the request was not executed, because ``asked`` has an error for a partition. All partitions
+    without such an error then get OPERATION_NOT_ATTEMPTED.
     """
     codes: Iterator[int | None] = (
         repeat(reply) if reply is None or isinstance(reply, int) else iter(reply)

@@ -51,14 +51,15 @@ _CLUSTER = (
     (SHARE_GROUP_HEARTBEAT.key, _STANDALONE[1]),
     (STREAMS_GROUP_HEARTBEAT.key, _STANDALONE[2]),
 )
-"""The features of a broker in a cluster. Each entry has an API key and a feature: the broker
-supports the feature if it serves this API. The list has no transaction.version, because producers
-in a cluster use its level 0."""
+"""The features of a broker in a cluster. Each entry has an API key and a feature; the broker
+supports the feature if it serves this API. transaction.version is missing: producers in a cluster
+use its level 0."""
 _ANY_NODE = -1
-"""The node id in a request that any broker may answer, such as the first request to a bootstrap
-address."""
+"""The expected node id in a request that any broker may answer, such as the first request to a
+bootstrap address."""
 _KNOWS_MINIMUM_0 = 4
-"""The first version whose clients can parse a supported feature with minimum version 0."""
+"""Clients that send this version of ApiVersions, or a later one, can parse features whose minimum
+version is 0. Earlier versions get no supported features."""
 
 
 def _handle(services: Services, request: Request) -> None:

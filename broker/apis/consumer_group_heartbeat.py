@@ -35,7 +35,8 @@ _NAMES = 6
 
 
 _REPEATED_BYTES_MAX = 1024
-"""The maximum size of a heartbeat that a connection keeps for comparison, in bytes."""
+"""A connection keeps its last heartbeat, to compare it with the next one, if the heartbeat has at
+most this number of bytes."""
 _pack_correlation_id = struct.Struct(">i").pack
 
 

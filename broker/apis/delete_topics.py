@@ -115,12 +115,14 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
 def _judged(
     services: Services, request: Request
 ) -> Generator[None, None, tuple[list[Target], list[dict[str, Any]]]]:
-    """Returns the requested topics that are not denied, and the response entries of denied topics.
+    """Returns the requested topics that the client may delete, and the response entries of the
+    denied topics.
 
-    The rules are those of Kafka without ZooKeeper. A topic requested by id is denied without DELETE
-    permission; the entry omits its name without DESCRIBE permission. A topic requested by name is
-    denied without DESCRIBE, whether or not it exists, and without DELETE if it exists. A topic that
-    is requested twice, or by both name and id, is not denied: the handler returns another error.
+    The rules are those of Kafka without ZooKeeper. If the request names a topic by id, the client
+    needs DELETE; without DESCRIBE, the entry of a denied topic does not contain the topic's name.
+    If the request names a topic by name, the client needs DESCRIBE, and for an existing topic also
+    DELETE. A topic that the request contains twice, or by both name and id, is not denied: the
+    handler returns another error for it.
     """
     judges = not is_allowed(services, request, _DELETE_ANY)
     judges = judges and services.config["delete.topic.enable"]

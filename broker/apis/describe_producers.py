@@ -125,7 +125,7 @@ def _described(
 def _follows_and_is_stable(partition: Partition) -> bool:
     """Returns True if this broker is a follower whose log ends at the high watermark.
 
-    Such a follower also answers the request, because operators search individual replicas for
+    Such a follower also answers DescribeProducers, because operators search individual replicas for
     hanging transactions.
     """
     replica = replica_of(partition)

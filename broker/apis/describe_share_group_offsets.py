@@ -108,8 +108,7 @@ def _group(
 def _places_of(
     registry: Registry, states: Mapping[SharePartitionKey, StateReply]
 ) -> Iterator[Place]:
-    """Yields the partitions for which the stored state has all values that the lag needs. For these
-    partitions, the caller also needs the high watermarks."""
+    """Yields the partitions whose lag can be computed from the stored state."""
     for key, reply in states.items():
         name = registry.topic_name(key.topic_id)
         if name is not None and _has_lag(reply.state):

@@ -60,7 +60,7 @@ _BAD_KEY = "The key must have the form group:topicId:partition."
 _SHARE_IS_OFF = (
     "share groups are off: check group.coordinator.rebalance.protocols and feature share.version"
 )
-_SHARE_BEFORE_6 = "the key of a share group needs version 6 of FindCoordinator"
+_SHARE_BEFORE_6 = "the key of a share partition needs FindCoordinator version 6 or later"
 
 
 def _handle(services: Services, request: Request) -> Steps:

@@ -43,7 +43,7 @@ _WRITE_ANY = HandlerAcl(
     unless=_IDEMPOTENT_WRITE,
 )
 _KNOWS_FENCED = 4
-"""The first version with PRODUCER_FENCED."""
+"""The first version of InitProducerId whose response may contain PRODUCER_FENCED."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:

@@ -70,8 +70,9 @@ LOOKUPS_AT_ONCE = 50
 """The maximum number of partitions of a topic that one job in a thread looks up."""
 
 _NOT_YET, _NOT_YET_BEFORE, _FIRST_WITH_NOT_YET = OFFSET_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, 5
-"""A new leader that does not know its high watermark yet (KIP-207) returns the error code
-``_NOT_YET`` from version ``_FIRST_WITH_NOT_YET`` on, and ``_NOT_YET_BEFORE`` in older versions."""
+"""``_NOT_YET`` is the error code of a new leader that does not know its high watermark yet
+(KIP-207). In versions before ``_FIRST_WITH_NOT_YET``, this leader returns ``_NOT_YET_BEFORE``
+instead."""
 
 Entry = dict[str, Any]
 
@@ -202,11 +203,11 @@ def find(partition: Partition, timestamp: int, end: int) -> Found:
 
 
 def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
-    """Returns True if the offset may be after the true high watermark, which a new leader does not
-    know yet.
+    """Returns True if the result depends on the high watermark, which a new leader does not know
+    yet.
 
-    The leader learns the high watermark from its followers. Until then, a consumer could get an
-    offset before its own position.
+    The new leader learns the high watermark from its followers. Until then, it could return an
+    offset before the position of the consumer.
     """
     if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return False
@@ -216,8 +217,8 @@ def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
 
 
 def _stable(partition: Partition, timestamp: int, found: Found) -> Found:
-    """Returns the result for a read_committed consumer, which sees only offsets up to the last
-    stable offset."""
+    """Converts the result ``found`` for a read_committed consumer: the latest offset becomes the
+    last stable offset, and a record at or after the last stable offset is not found."""
     stable = partition.last_stable_offset
     if found.offset < stable or timestamp in (EARLIEST, EARLIEST_LOCAL):
         return found

@@ -82,8 +82,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
-    """Yields the transactional ids of a shard in lists of at most IDS_AT_ONCE. Yields only None if
-    one call can list all ids of the shard."""
+    """Yields the transactional ids of a shard in lists of at most IDS_AT_ONCE. If the shard has at
+    most IDS_AT_ONCE ids, yields only None: then one call lists all ids."""
     known = hosted.core.view.transactions
     if len(known) <= IDS_AT_ONCE:
         yield None

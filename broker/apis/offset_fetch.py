@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 OFFSETS_AT_ONCE = 2_500
-"""The maximum number of offsets that one call to a shard fetches. Such a call takes 1 ms. Each
-topic counts as one more offset. A call for a single topic may exceed the limit."""
+"""The maximum number of offsets in one call to a shard, so that the call takes 1 ms. Each topic
+counts like one offset. Only a call for a single topic may have more offsets."""
 ENCODED_AT_ONCE = 5_000
 """The maximum number of offsets in a response that the event loop's thread encodes, in 2 ms.
 Another thread encodes larger responses."""
@@ -59,8 +59,8 @@ class _Asked:
     topics: Topics | None
     """The requested topics as they are in the request; None for all topics of the group."""
     replies: range = range(0)
-    """The indexes of the coordinator's replies for this group, within the replies for all groups.
-    """
+    """The positions of this group's replies in the list of the coordinator's replies for all
+    groups."""
     failed: Sequence[Any] = ()
     """The response entries of topics that are not fetched: denied topics and unknown topic ids."""
     error_code: int = NONE
@@ -198,8 +198,8 @@ def _answered(
 
 
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
-    """Yields the topics for each call to the coordinator. Yields only None if one call may fetch
-    all topics of the group."""
+    """Splits an OffsetFetch into calls to the coordinator, and yields the topics of each call.
+    Yields None, which means all topics, if one call can fetch all topics of the group."""
     named: Iterator[tuple[Any, Sequence[int]]]
     if topics is not None:
         named = iter(topics)
@@ -231,16 +231,16 @@ def _kept(services: Services, group_id: str) -> Iterator[tuple[str, Sequence[int
 
 
 def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
-    """Returns a function from a topic's key in the request, a name or an id, to the topic's name.
-    The function returns None for an unknown id."""
+    """Returns a function that converts a topic's key in the request (a name or an id) to the
+    topic's name. The function returns None for an unknown id."""
     return services.registry.topic_name if request.api_version >= _FIRST_WITH_IDS else str
 
 
 def _names(
     services: Services, request: Request, groups: list[Any], denied_groups: Set[str]
 ) -> Iterator[str | None]:
-    """Yields the requested topics of groups that are not denied, for the authorization in steps.
-    Also yields None before each group."""
+    """Yields each requested topic of the groups that are not denied, so that the caller can
+    authorize the topics in slices. Also yields None before each group."""
     name_of = _name_of(services, request)
     for group_id, _, _, topics in groups:
         yield None

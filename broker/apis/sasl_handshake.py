@@ -1,6 +1,6 @@
 """SaslHandshake (17) after the login, or on a listener without SASL.
 
-Before the login, `broker/authentication/` handles the request. If the SASL session expires at some
+Before the login, `broker/authentication/` handles the request. If the SASL session has an expiry
 time, the request begins a reauthentication (KIP-368); otherwise the request is an error. After v0
 the client sends SASL tokens without request headers; after v1 it sends them in SaslAuthenticate.
 """

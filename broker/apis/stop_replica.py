@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 def _handle(services: Services, request: Request) -> None:
     replicas = replicas_for(services, request)
     if replicas is not None:
-        told = decoded_request(request, decode_stop_replica)
-        request.answer_later(_answer(replicas, request, told))
+        decoded = decoded_request(request, decode_stop_replica)
+        request.answer_later(_answer(replicas, request, decoded))
 
 
-async def _answer(replicas: ReplicaManager, request: Request, told: StopReplicaRequest) -> None:
-    done = await replicas.stop_replica(told)
+async def _answer(replicas: ReplicaManager, request: Request, decoded: StopReplicaRequest) -> None:
+    done = await replicas.stop_replica(decoded)
     errors = list(partition_errors(done))
     request.respond({"error_code": done.error_code, "partition_errors": errors})
 

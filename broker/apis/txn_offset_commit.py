@@ -164,11 +164,11 @@ def _as_known(error: int, version: int) -> int:
 def _must_be_added(
     services: Services, enlisted: Enlisted, hosted: HostedGroups, elsewhere: bool
 ) -> bool:
-    """Returns True if a broker must first add the group's partition to the transaction, or verify
-    that the transaction has it.
+    """Returns True if the transaction's coordinator must first add the group's partition to the
+    transaction, or verify that the transaction has this partition.
 
-    If another broker coordinates the transaction, this broker must ask the other broker in any
-    case. Returns False if this broker can't write to the group's shard.
+    This is always True if another broker is the coordinator and the transaction is not open in the
+    partition. Returns False if this broker can't write to the group's shard.
     """
     if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False
@@ -195,10 +195,10 @@ async def _ask_and_commit(
 def _commit(
     services: Services, enlisted: Enlisted, call: TxnOffsetCommit, answered: Answered = NOT_ASKED
 ) -> None:
-    """Checks the transaction, and passes the offsets to the group's shard in the same turn.
+    """Checks the transaction of a TxnOffsetCommit. If the transaction is valid, passes the offsets
+    to the group's shard in the same turn.
 
-    If the shard is not active, the check is omitted, because the shard itself replies with an
-    error.
+    If the shard is not active, nothing is checked, because the shard itself replies with an error.
     """
     hosted = services.groups.hosted_for(call.group_id)
     if hosted is not None and services.groups.view_of(call.group_id) is not None:

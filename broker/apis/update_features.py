@@ -51,7 +51,7 @@ _SETTINGS = {
     STREAMS_VERSION: "group.coordinator.rebalance.protocols",
     TRANSACTION_VERSION: TRANSACTION_VERSION,
 }
-"""The broker setting that determines the level of each feature."""
+"""By feature: the broker setting that determines the level of the feature."""
 
 
 def updates_of(request: Request) -> list[FeatureUpdate]:

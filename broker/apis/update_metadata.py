@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def _handle(services: Services, request: Request) -> None:
     replicas = replicas_for(services, request)
     if replicas is not None:
-        told = decoded_request(request, decode_update_metadata)
-        request.respond({"error_code": replicas.update_metadata(told)})
+        metadata = decoded_request(request, decode_update_metadata)
+        request.respond({"error_code": replicas.update_metadata(metadata)})
 
 
 SERVED = ServedApi(

@@ -43,7 +43,8 @@ _ALTER_OR_BROKER = AnyOf(
 _BROKER = re.compile(r"(?P<muster>\d{1,10})|broker-(?P<kafka>\d{1,10})-txn-marker-sender")
 """The client ids of WriteTxnMarkers requests from brokers of Muster and of Kafka."""
 _STEP = 500
-"""The number of transactional ids that are searched in one step."""
+"""The maximum number of transactional ids that are checked before the handler pauses for other
+requests."""
 
 
 def _handle(services: Services, request: Request) -> Steps:

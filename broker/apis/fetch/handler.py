@@ -58,7 +58,7 @@ ENCODED_AT_ONCE = 200
 Another thread encodes larger responses."""
 _FIRST_WITH_SESSIONS, _FIRST_WITH_IDS = 7, 13
 _LOOKS_PER_CLOCK = 32
-"""The number of partitions that are read between two checks of the time, in about 1 ms."""
+"""The number of partitions that are read between two checks of the clock. This takes about 1 ms."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -97,7 +97,7 @@ class Fetching:
         self.is_incremental = False
         self.reader = Reader(services, version, isolation_level == 1, replica_id)
         self.is_denied = False
-        """True if every topic of the request is denied: the request then opens no session."""
+        """True if every topic is denied. The request then creates no fetch session."""
         if replica_id >= 0:
             self.reader.is_client = not comes_from_broker(services, request)
             may_follow = is_allowed(services, request, FOLLOW)
@@ -240,7 +240,7 @@ class Fetching:
             self.is_denied = all(wanted.topic in topics for wanted in self.wanted)
 
     def _judged_at_once(self, judging: Steps) -> bool:
-        """Runs ``judging`` while this turn has time left. Returns True if it was run to its end."""
+        """Runs ``judging`` until it ends or the turn has no time left. Returns True if it ended."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         return ticks_ns() < until_ns and all(ticks_ns() < until_ns for _ in judging)
@@ -256,7 +256,7 @@ class Fetching:
     def _look_later(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Continues ``judging``, or the unread part of ``look``, in slices."""
+        """Starts a task that completes authorization (``judging``) and then the read ``look``."""
         if self.waiter is None and self.max_wait_ms > 0:
             self._wait()  # records appended during the read must be noticed
         self.looking = True

@@ -40,12 +40,12 @@ _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 CONVERTED_BYTES_MAX = 1 << 20
-"""The maximum number of bytes that are converted to an old format for one response. The worker
-converts a record in 10 us. If a request allows more bytes, the read starts at a random partition,
-so that each partition is read at times."""
+"""The maximum number of bytes that are converted to an old format for one response; a record takes
+10 us. If a request allows a larger response, the read starts at a random partition of the request,
+so that repeated requests reach every partition."""
 READ_AT_ONCE = 64 * 1024
-"""The maximum number of bytes of a response that are copied from files into memory. Partitions with
-few records then need no file descriptor until the response is sent."""
+"""The maximum number of bytes that a response copies from files into memory. For copied records,
+the response needs no open file until it is sent."""
 FILES_MAX = 32
 """The maximum number of file slices that a response keeps open until it is sent. Further partitions
 return their records in the next response."""
@@ -57,8 +57,8 @@ omits this partition."""
 
 
 class Elsewhere(Exception):
-    """Raised by `Look.step` if the next partition must be read in a thread, since ``job`` waits for
-    the disk or takes long.
+    """Raised by `Look.step` instead of reading the next partition in the event loop. A thread must
+    run ``job``, since it waits for the disk or takes long.
 
     The caller runs the job and passes its result or exception to the next call of `Look.step`.
     """
@@ -80,8 +80,8 @@ class Done(NamedTuple):
 
 
 class Look:
-    """One read of the logs for a Fetch. Each call of ``step`` reads one partition; the read is
-    complete when ``left`` is 0."""
+    """Reads the logs once for a Fetch request. Each call of ``step`` reads one partition. ``left``
+    is the number of partitions that are not read yet."""
 
     def __init__(self, reader: Reader, wanted: Sequence[Wanted], max_bytes: int) -> None:
         self._reader = reader
@@ -108,8 +108,9 @@ class Look:
     def step(self, done: Done | None = None) -> None:
         """Reads the next partition.
 
-        If the call raises Elsewhere, the next call reads the same partition again, with the result
-        of the job in ``done``.
+        Raises Elsewhere if a thread must do the read. The caller then runs the job of the exception
+        in a thread and calls `step` again, with the result in ``done``. This second call continues
+        with the same partition.
         """
         index = self._turn + len(self.found)
         if index >= len(self._wanted):
@@ -148,7 +149,8 @@ class Reader:
         self.replica_id = replica_id
         """The broker id of the follower that sends the fetch; negative for a consumer."""
         self.is_client = False
-        """True if the request has a replica id but did not arrive on the inter-broker listener."""
+        """True if the request has a replica id, as a follower's request has, but did not arrive on
+        the inter-broker listener. Such a request comes from a client."""
         self.only_news = False
         """True in an incremental session: the response contains only partitions that have changed.
         """
@@ -156,18 +158,17 @@ class Reader:
         """The fetch session of the follower that sent the request; None for a consumer. Unchanged
         partitions of the session are skipped."""
         self.takes_position = True
-        """True at the first read, which records the request's offset as the follower's position.
+        """True during the first read, which stores the requested offset as the follower's position.
 
-        Later reads of the same request record no position, because the follower may fail while the
-        request waits.
+        Later reads of the request store no position, since the follower may fail in between.
         """
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
-        """Returns at most ``room`` bytes of one partition; at least one whole batch if ``first`` is
-        True.
+        """Returns the result of one partition, with at most ``room`` bytes of records. If ``first``
+        is True, the result has at least one whole batch, even if the batch is larger.
 
-        Raises Elsewhere if the read needs a thread. The next call for the same partition gets the
-        result of the thread's job as ``done``.
+        Raises Elsewhere if a thread must do the read. The caller then runs the job of the exception
+        in a thread, and passes the result as ``done`` to the next call for the same partition.
         """
         if isinstance(wanted.topic, bytes):
             name = self.services.registry.topic_name(wanted.topic)
@@ -377,8 +378,8 @@ class DenyingReader(Reader):
 
 
 def _more_follows(log: PartitionLog, offset: int, end: int) -> bool:
-    """True if ``end`` is in a later segment than ``offset``, as in Kafka's DelayedFetch.tryComplete
-    (case F)."""
+    """Returns True if the offset ``end`` is in a later segment than the offset ``offset``. Kafka's
+    DelayedFetch.tryComplete has the same check (case F)."""
     segments = log.segments
     return segments.at(end).base_offset > segments.at(offset).base_offset
 

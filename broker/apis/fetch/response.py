@@ -25,11 +25,11 @@ class Fetched:
     records: Sequence[Chunk] = ()
     size_bytes: int = 0
     diverging: tuple[int, int] | None = None
-    """If the reader's log has diverged (KIP-595): the latest epoch that this log has up to the
-    reader's epoch, and the end offset of that epoch in this log."""
+    """If the reader's log has diverged from this log (KIP-595): the largest leader epoch of this
+    log that is not above the reader's epoch, and the end offset of this epoch in this log."""
     more_follows: bool = False
-    """True if the log end is in a later segment than the records. New appends then can't lengthen
-    this response, so the response does not wait for them."""
+    """True if the log end is in a later segment than the returned records. A response contains
+    records of only one segment. New appends can't add to it, so it is sent without a wait."""
 
 
 def refused(partition: int, error_code: int) -> Fetched:

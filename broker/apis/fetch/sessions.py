@@ -106,7 +106,8 @@ class Session:
             entry.high_watermark = -1
 
     def gave_data(self, key: Key) -> None:
-        """Moves a partition that has returned data to the end of the read order."""
+        """Called for a partition whose records are in the response. Moves this partition to the end
+        of the read order."""
         entry = self.partitions.pop(key, None)
         if entry is not None:
             self.partitions[key] = entry
@@ -129,14 +130,13 @@ class ReplicaSession(Session):
         self._due = dict(self.partitions)
         """The partitions that may have changed since their last read."""
         self._through_ms = now_ms
-        """The time (monotonic ms) at which all partitions were last marked to be read."""
+        """The monotonic time in ms at which all partitions were last added to ``_due``."""
         self.wake: Callable[[], None] | None = None
         """A function that makes the parked Fetch read the logs again; None if no Fetch is parked.
         """
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """Implements `Session.update`. Also marks the partitions that the request names, so that
-        they are read."""
+        """Implements `Session.update`. Also marks the partitions in ``wanted`` to be read."""
         wanted, forgotten = list(wanted), list(forgotten)
         super().update(wanted, forgotten)
         for entry in wanted:
@@ -145,15 +145,15 @@ class ReplicaSession(Session):
             self._due.pop(key, None)
 
     def gave_data(self, key: Key) -> None:
-        """Implements `Session.gave_data`. The partition remains marked to be read."""
+        """Implements `Session.gave_data`. A partition that is marked to be read stays marked."""
         super().gave_data(key)
         entry = self._due.pop(key, None)
         if entry is not None:
             self._due[key] = entry
 
     def look_through(self, now_ms: int) -> None:
-        """Adds all partitions to the partitions that the next Fetch reads, at most once per
-        LOOKED_THROUGH_MS."""
+        """Marks all partitions of the session, so that the next Fetch reads all of them. Does
+        nothing if they were last marked less than LOOKED_THROUGH_MS ago."""
         if now_ms - self._through_ms >= LOOKED_THROUGH_MS:
             self._through_ms = now_ms
             self._due = dict(self.partitions)
@@ -168,8 +168,8 @@ class ReplicaSession(Session):
         self._due.pop(wanted.key, None)
 
     def stirred(self, wanted: Wanted, *, wake: bool) -> None:
-        """Marks a changed partition to be read. If ``wake`` is True, a parked Fetch reads the logs
-        again at once."""
+        """Marks ``wanted``, a partition that has changed, to be read for the next response. If
+        ``wake`` is True, also makes a parked Fetch of this session read the logs again at once."""
         if self.partitions.get(wanted.key) is wanted:
             self._due[wanted.key] = wanted
             if wake and self.wake is not None:

@@ -1,7 +1,8 @@
 """ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69) in a cluster.
 
-While the broker has not received all topics, it also refuses JoinGroup: a classic member may join a
-consumer group, and the coordinator then needs all topics to compute the assignment.
+Until the broker has received all topics from the controller, it refuses these requests and
+JoinGroup, because a classic member may join a consumer group. The coordinator needs all topics to
+compute an assignment.
 """
 
 from __future__ import annotations
@@ -38,5 +39,5 @@ CONSUMER_ROWS = (
     guarded(HEARTBEAT, GROUP_VERSION, refuse, otherwise=_OTHERWISE),
     replace(JOIN, handle=_join),
 )
-"""The rows of the table of served APIs in which a broker in a cluster has other handlers for
-consumer groups than a standalone broker."""
+"""Rows of the table of served APIs. In a cluster, these rows have other handlers for consumer
+groups than on a standalone broker."""

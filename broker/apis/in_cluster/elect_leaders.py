@@ -83,8 +83,8 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
 
 
 def _is_led(cache: MetadataCache, place: Place, unclean: bool) -> bool:
-    """Returns True if this broker's metadata has the elected leader of the partition, or no longer
-    has the topic."""
+    """Returns True if this broker's metadata shows the result of the election, or no longer has the
+    topic. Unless the election is unclean, the preferred replica must be the leader."""
     found = cache.partition(*place)
     if found is None:
         return True  # the topic was deleted

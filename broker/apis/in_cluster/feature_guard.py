@@ -32,9 +32,13 @@ def guarded(
     otherwise: str = "",
     is_coordinator: bool = True,
 ) -> ServedApi:
-    """Returns the row ``alone`` with a handler that refuses requests while the group type can't be
-    served. The error for a feature at level 0 ends with the advice ``otherwise``.
-    ``is_coordinator`` is True for an API of the group coordinator."""
+    """Returns the row of an API in the table of a cluster. It is the row ``alone`` of a standalone
+    broker with another handler, which refuses requests while ``feature`` is at level 0.
+
+    The error message advises raising the level, and ends with the text ``otherwise``. If
+    ``is_coordinator`` is True, the handler also refuses requests while this broker has not received
+    all topics of the cluster.
+    """
     off = (
         f"The feature {feature} of this cluster is at level 0. Raise it with kafka-features.sh"
         f" upgrade --feature {feature}=1{otherwise}."
@@ -52,7 +56,7 @@ def guarded(
 
 
 def refuse_heartbeat(request: Request, error_code: int, text: str) -> None:
-    """Ends a request with one error for the whole response."""
+    """Refuses a heartbeat: the response contains only this error code and message."""
     request.respond({"error_code": error_code, "error_message": text}, error_code)
 
 

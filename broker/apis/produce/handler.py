@@ -104,7 +104,7 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
 
 
 def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
-    """Returns True if the request needs no authorization before it starts.
+    """Returns True if the request can start without calls of the authorizer.
 
     This is so if the request is not transactional, or if the authorization cache allows its
     transactional id and topics.

@@ -115,8 +115,8 @@ class Producing:
         )
         self._places = self._each(topics)
         self._next: Place | None = None
-        """The partition with which the parked request continues; None if the request was parked
-        between two partitions."""
+        """The partition with which the request continues after it was parked. None if no partition
+        is half done."""
 
     def _each(
         self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
@@ -150,8 +150,8 @@ class Producing:
     # -- within the handling of the request
 
     def done_at_once(self) -> bool:
-        """Appends records to one partition after the other. Returns False when a partition needs
-        too much work, or when the time is used up. Returns True if all partitions are done."""
+        """Appends the records of one partition after the other. Returns True if all partitions are
+        done. Returns False if work remains that must be done in slices."""
         if self.transaction is not None and self.transaction.to_add:
             return False
         ticks_ns = self.services.time.ticks_ns
@@ -254,8 +254,8 @@ class Producing:
         produced: Produced,
         place: Place,
     ) -> None:
-        """Appends a client's records to the log of a shard. Before the append, the code that loads
-        shards checks the records. After the append, the shard is loaded again."""
+        """Appends a client's records to the log of a shard. The records must first pass the checks
+        that a load of the shard makes. After the append, the shard is loaded again."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
         error_code = partition.serving_error(-1)
         if error_code:

@@ -103,10 +103,11 @@ def answer(
     unstable: Sequence[Unstable] = (),
     timeout_ms: int = 0,
 ) -> None:
-    """Sends the response at once or, if ``unstable`` is not empty, when the results in ``unstable``
-    are stable.
+    """Sends the response to a Produce request. If ``unstable`` is not empty, the response waits
+    until the results in ``unstable`` are stable.
 
-    ``timeout_ms`` limits the wait for other replicas. The worker encodes large responses.
+    ``timeout_ms`` limits this wait if the results need other replicas (acks=all). The worker
+    encodes large responses.
     """
     if unstable:
         waiting = _Waiting(len(unstable), partial(answer, request, acks, topics))

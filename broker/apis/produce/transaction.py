@@ -67,15 +67,15 @@ class Transaction:
     ) -> None:
         """Raises Refused if the whole request is invalid; then no records are appended."""
         self.to_add: dict[str, list[int]] = {}
-        """Partitions by topic. The broker must add them to the transaction, or ask the coordinating
-        broker whether they are in it."""
+        """By topic: the partitions that the broker must add to the transaction, or must verify at
+        the coordinating broker."""
         self._topics = topics
         self._may_write_internal = may_write_internal
         self._services = services
         self._version = request.api_version
         self._not_added = NONE
-        """The error code from the attempt to add the partitions of ``to_add``; NONE without an
-        error."""
+        """The error code with which the attempt to add the partitions in ``to_add`` failed; NONE if
+        it has not failed."""
         self._answered: Answered = NOT_ASKED
         if transactional_id is None:
             raise Refused(
@@ -107,7 +107,8 @@ class Transaction:
         return self._enlisted.rules == TV2
 
     def look_what_to_add(self) -> Iterator[None]:
-        """Fills ``to_add``; checks one partition in each step."""
+        """Fills ``to_add`` with the partitions that must be added to the transaction. Checks one
+        partition in each step."""
         registry = self._services.registry
         for key, partitions in self._topics if self.adds or self._is_elsewhere else ():
             name = key if self._version < FIRST_WITH_IDS else registry.topic_name(key)
@@ -138,8 +139,9 @@ class Transaction:
             return False  # the append reports the error
 
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
-        """Raises Refused if the partition is not in the transaction. Called for a partition that
-        refuses writes anyway, because Kafka reports the transaction's error first.
+        """Raises Refused if the partition is not in the transaction. The caller rejects the write
+        to this partition for another reason anyway, but Kafka reports the transaction's error
+        first.
 
         Only TV1 requests, whose clients add partitions themselves, are checked.
         """
@@ -149,8 +151,8 @@ class Transaction:
                 raise self._refused(error)
 
     async def add(self) -> None:
-        """Adds either all partitions of ``to_add`` or none: by one call if this broker coordinates
-        the transaction, else by one request to the broker that does."""
+        """Adds either all partitions of ``to_add`` or none. Calls the transaction coordinator if it
+        is on this broker; otherwise sends one request to the coordinator's broker."""
         partitions = list(self.to_add.items())
         if self._is_elsewhere:
             self._answered = await self._enlisted.ask(self._services, partitions)
@@ -179,15 +181,16 @@ class Transaction:
                 raise self._refused(self._not_added or error)
 
     def _refused(self, error: int) -> Refused:
-        """Returns the exception for a partition that is not in the transaction, with an error code
-        that the client knows."""
+        """Returns the exception that refuses a partition because it is not in the transaction. The
+        error code of the exception is one that the client knows."""
         if error == TRANSACTION_ABORTABLE and self._version < _FIRST_WITH_ABORTABLE:
             error = INVALID_TXN_STATE
         if error in _ANOTHER_COORDINATOR or (error == CONCURRENT_TRANSACTIONS and not self.adds):
             # The producer retries after this error, without refreshing its metadata.
             return Refused(
                 NOT_ENOUGH_REPLICAS,
-                f"The broker can't verify that the transaction has the partition: {NAMES[error]}.",
+                f"The broker can't verify that the partition was added to the transaction:"
+                f" {NAMES[error]}.",
             )
         if error in (INVALID_TXN_STATE, TRANSACTION_ABORTABLE):
             return Refused(error, "The partition was not added to the transaction.")

@@ -198,8 +198,8 @@ class Acquiring:
         await slices.pause()
 
     def _may_miss(self) -> None:
-        """Sets `_is_stale` if the request has no waiter, because the request is then not notified
-        when records become available."""
+        """If the request has no waiter, notes that the request may miss new records: the broker
+        notifies only waiters of available records."""
         if self._waiter is None:
             self._is_stale = True
 

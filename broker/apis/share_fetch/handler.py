@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ENCODED_AT_ONCE = 200
-"""The maximum number of partitions in a response that the event loop's thread encodes, in 1 ms.
-Another thread encodes larger responses."""
+"""Responses with at most this number of partitions are encoded by the event loop's thread, which
+takes up to 1 ms. Another thread encodes larger responses."""
 MEMBER_ID_MAX = 36
 """The maximum length of a member id in characters, as in ShareGroupHeartbeat and in Kafka. The
 limit bounds memory, because the broker keeps the ids of all sessions."""
@@ -133,8 +133,8 @@ class ShareFetching:
     # -- checks
 
     def _error(self) -> int:
-        """Returns the error code of a request that is refused without a check of its session, else
-        NONE."""
+        """Returns the error code of a request that is refused because of its group, its fields or
+        its limits; NONE if the request must be checked against its share session next."""
         if not is_allowed(self.services, self.request, READ_GROUP, self.group_id or ""):
             return GROUP_AUTHORIZATION_FAILED
         if not self.group_id or not 0 < len(self.member_id or "") <= MEMBER_ID_MAX:

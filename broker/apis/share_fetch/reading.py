@@ -24,17 +24,18 @@ class Batches(NamedTuple):
 
     info: ReadInfo
     headers: Sequence[Header]
-    """The headers of the complete batches; at least one."""
+    """The headers of all complete batches that were read. There is at least one."""
 
     @property
     def size_bytes(self) -> int:
         return self.headers[-1].end - self.headers[0].position
 
     def fetched(self, offset: int) -> list[FetchedBatch]:
-        """Returns the first and last offset of each batch. ``offset`` is where the read began.
+        """Returns the first and last offset of each batch. ``offset`` is the offset at which the
+        read began.
 
-        A compressed message set of an old format has no first offset in its header; the returned
-        batch then begins after the batch before it.
+        The header of a compressed message set of an old format has no first offset. The set then
+        begins after the preceding batch.
         """
         found: list[FetchedBatch] = []
         after = offset

@@ -3,12 +3,12 @@ are appended to this partition.
 
 Produce and TxnOffsetCommit make this check (KIP-890). A client with the rules TV1 adds the
 partition itself, by AddPartitionsToTxn or AddOffsetsToTxn. For a client with TV2 the broker adds
-the partition, and waits until the addition is stable. In both cases the check runs in the turn of
-the append, so that no records are appended to a transaction that has just ended.
+the partition, and waits until the addition is stable. For both kinds of clients, the check runs in
+the turn of the append, so that no records are appended to a transaction that has just ended.
 
 If another broker coordinates the transaction, this broker asks that broker
 (`broker/cluster/coordinators/remote_add_partitions.py`). The answer is valid until the partition
-gets records of the producer or a marker for it: after that the transaction may have ended.
+gets records or a marker of the producer: after that, the transaction may have ended.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class Answered(NamedTuple):
     coordinating broker."""
 
     def error(self, partition: Partition, producer_id: int) -> int | None:
-        """Returns the error code for an append in this turn; None if the coordinating broker was
-        not asked about the partition.
+        """Returns the error code in the coordinator's reply for an append to ``partition`` in this
+        turn; None if the coordinator was not asked about the partition.
 
-        Returns NETWORK_EXCEPTION, after which a producer retries, if the reply may be outdated.
+        If the state of the producer has changed since the request to the coordinator, the reply may
+        be outdated. The method then returns NETWORK_EXCEPTION, after which a producer retries.
         """
         place = partition.topic, partition.index
         error = self.errors.get(place)
@@ -64,8 +65,8 @@ NOT_ASKED = Answered({}, {})
 
 
 class Enlisted(NamedTuple):
-    """A producer and its transaction, with the rules by which partitions are added to the
-    transaction."""
+    """A transactional producer, and the version of the protocol (TV1 or TV2) by which partitions
+    are added to its transaction."""
 
     transactional_id: str
     producer_id: int
@@ -178,8 +179,9 @@ class Enlisted(NamedTuple):
                 return error_for_version(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
-        """Sends the partitions to the broker that coordinates the transaction. With TV2 the
-        coordinator adds all partitions or none; with TV1 it only verifies that they were added."""
+        """Asks the broker that coordinates the transaction about partitions. With TV2, the
+        coordinator adds all of them to the transaction, or none. With TV1, it only checks that they
+        were added."""
         enlisting = services.enlisting
         assert enlisting is not None
         adds = self.rules == TV2
@@ -215,8 +217,8 @@ class _Pauses:
         self._until_ms = self._time.now().mono_ms + at_most_ms
 
     async def next(self, wait: Callable[[float], Awaitable[None]]) -> bool:
-        """Calls ``wait`` with the pause in seconds, and returns True. If the pause would exceed the
-        timeout, returns False without a call."""
+        """Waits for the current pause: calls ``wait`` with the pause in seconds, and returns True.
+        If the pause would end after the timeout, returns False without waiting."""
         if self._time.now().mono_ms + self._pause_ms > self._until_ms:
             return False
         await wait(self._pause_ms / 1000)

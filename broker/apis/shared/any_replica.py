@@ -16,8 +16,8 @@ COMPARES_REPLICAS = -2
 
 
 def error_at(partition: Partition, error_code: int, replica_id: int) -> int:
-    """Returns NONE if the reader is a tool that compares replicas and the partition is a follower.
-    Otherwise returns ``error_code``."""
+    """Replaces NOT_LEADER_OR_FOLLOWER by NONE if the replica on this broker is a follower and the
+    reader is a tool that compares replicas. Returns any other ``error_code`` unchanged."""
     replica = replica_of(partition)
     serves = (
         error_code == NOT_LEADER_OR_FOLLOWER

@@ -47,7 +47,8 @@ NAMES_KEPT = 10_000
 """The maximum number of names that a connection caches for one operation and resource type. A
 larger cache is cleared; the limit also bounds the work of clearing."""
 _ANSWERED_AT_ONCE_BYTES = 2048
-"""The maximum size in bytes of a denied request whose response the event loop's thread encodes."""
+"""If a denied request is larger than this number of bytes, a worker thread encodes the response, so
+that the encoding does not block the event loop."""
 
 _WITH_SETTINGS = {
     2: ResourceType.TOPIC,
@@ -122,10 +123,10 @@ def denied(
     *,
     is_logged: bool = True,
 ) -> Generator[None, None, Set[str]]:
-    """Returns the names that are denied to the client; None in ``names`` is skipped.
+    """Returns the names in ``names`` that are denied to the client. Skips None.
 
-    The work is done in steps, because one decision needs a lookup for each length of a name's
-    prefix. The audit log counts a name as often as ``names`` contains it.
+    The work is done in steps, because each decision looks up the ACLs of every prefix of a name.
+    The audit log counts a name as often as ``names`` contains it.
     """
     authorizer, connection = services.authorizer, request.connection
     if not authorizer.judges:
@@ -205,11 +206,11 @@ def split_resources(
     resources: Sequence[dict[str, Any]],
     is_left: Callable[[dict[str, Any]], bool],
 ) -> Generator[None, None, tuple[Sequence[dict[str, Any]], Mapping[int, Sequence[dict[str, Any]]]]]:
-    """Returns the allowed resources, and the denied resources by error code. The work is done in
-    steps.
+    """Splits ``resources`` into the allowed resources, and the denied resources by error code.
+    Works in steps.
 
-    A resource counts as allowed if its type is unknown, or if ``is_left`` returns True: the handler
-    then decides.
+    Two kinds of resources count as allowed, because the handler decides about them: resources of an
+    unknown type, and resources for which ``is_left`` returns True.
     """
     if not services.authorizer.judges:
         return resources, {}
@@ -250,9 +251,10 @@ def cluster_operations(services: Services, request: Request, tells: AuthorizedOp
 def refuse(
     request: Request, error_code: int, answer: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    """Responds to a denied request with ``answer(value)``. The worker encodes large responses.
+    """Responds to a denied request. ``answer`` returns the response for the decoded request. The
+    worker thread encodes the response if the request is large.
 
-    Raises ProtocolError for an incomplete request.
+    Raises ProtocolError if the request is incomplete.
     """
     value = request.value
     request.complete_later(
@@ -281,7 +283,7 @@ def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Name
 
 
 def _counted(names: Iterable[str | None]) -> Generator[None, None, dict[str, int]]:
-    """Returns how often each name occurs, without None. The work is done in steps."""
+    """Returns how often each name occurs. None is not counted. The work is done in steps."""
     found: dict[str, int] = {}
     for name in names:
         if name is not None:

@@ -33,8 +33,8 @@ each topic with its partitions and errors."""
 
 
 class _Partly:
-    """A commit some of whose topics or partitions are unknown or denied. The coordinator's reply is
-    later merged with the error codes of these topics and partitions."""
+    """An OffsetCommit or TxnOffsetCommit in which some topics or partitions are unknown or denied.
+    Their error codes are merged into the coordinator's reply."""
 
     __slots__ = ("errors", "kept", "topics")
 
@@ -48,7 +48,8 @@ class _Partly:
 
 
 class CommitTopics:
-    """For one API: splits the topics of its requests, and sends the responses."""
+    """Splits the topics of an OffsetCommit or TxnOffsetCommit into existing and unknown topics, and
+    sends the responses. Each of the two APIs has its own object."""
 
     def __init__(self, encode: Mapping[int, Encode]) -> None:
         self._encode = encode

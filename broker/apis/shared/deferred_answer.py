@@ -40,8 +40,8 @@ def await_live_brokers(services: Services, request: Request, answer: Answer) -> 
 def deferred_answer(
     there: Awaitable[bool], services: Services, request: Request, answer: Answer
 ) -> None:
-    """Calls ``answer`` when ``there`` returns True. Closes the connection if ``there`` returns
-    False, which means a timeout."""
+    """Calls ``answer`` when ``there`` returns True. If ``there`` returns False because of a
+    timeout, closes the connection of the request instead."""
     request.answer_later(_answer_once(there, services, request, answer))
 
 

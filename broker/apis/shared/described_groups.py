@@ -155,8 +155,8 @@ def _group(
 def assigned_topics(
     assignments: Callable[[Any], tuple[Assignment, ...]],
 ) -> Callable[[Registry, _Reply], Iterator[str | None]]:
-    """Returns a function that yields the names of all topics in the members' assignments, once
-    each; None for a deleted topic.
+    """Returns a function that yields the name of each topic in the members' assignments once. It
+    yields None in place of the name of a deleted topic.
 
     ``assignments`` returns all assignments of a member.
     """

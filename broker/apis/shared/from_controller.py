@@ -48,7 +48,7 @@ def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
     return None
 
 
-def partition_errors(told: LeaderAndIsrResult) -> Iterator[dict[str, Any]]:
+def partition_errors(result: LeaderAndIsrResult) -> Iterator[dict[str, Any]]:
     """Yields the response entry of each partition, with the name of its topic."""
-    for (topic, index), error_code in told.partitions.items():
+    for (topic, index), error_code in result.partitions.items():
         yield {"topic_name": topic, "partition_index": index, "error_code": error_code}

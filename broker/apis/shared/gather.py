@@ -18,10 +18,10 @@ calls have replies."""
 
 
 class Gather(Generic[Reply]):
-    """The replies to the calls of one request, in the order of their tickets.
+    """Collects the replies to the calls of one request, in the order of their tickets.
 
-    ``yield from gather.sent()`` after each call limits the calls in progress. After ``yield from
-    gather.rest()``, ``replies`` is complete.
+    After each call, the handler does ``yield from gather.sent()``, which waits if too many calls
+    have no reply yet. After ``yield from gather.rest()``, ``replies`` is complete.
     """
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class Gather(Generic[Reply]):
         return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
-        """Yields once. If CALLS_AT_ONCE calls have no reply, instead waits for the replies to all
-        these calls. Handlers use this method after each submitted call."""
+        """The handler calls this method after each call that it has submitted. If CALLS_AT_ONCE
+        calls have no reply yet, waits for the replies to all of them. Otherwise yields once."""
         if self._missing >= CALLS_AT_ONCE:
             yield from self.rest()
         else:
@@ -57,9 +57,10 @@ class Gather(Generic[Reply]):
 
 
 def error_of_all(codes: Iterable[int]) -> int:
-    """Returns the largest of the shards' error codes, for a response about all shards.
+    """Returns the error code for a response about all shards: the largest error code of any shard.
 
-    NOT_COORDINATOR, which an unreadable shard returns, counts only if every shard returns it.
+    NOT_COORDINATOR, the error code of an unreadable shard, is ignored unless every shard returns
+    it.
     """
     found = set(codes)
     if found != {NOT_COORDINATOR}:

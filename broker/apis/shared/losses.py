@@ -54,10 +54,10 @@ async def report_trimmed(
 async def readers_of(
     services: Services, topics: Iterable[str], slices: Slices
 ) -> dict[str, dict[str, list[Moved]]]:
-    """Returns the committed offsets in topics that are about to be deleted, by topic and group.
+    """Returns the committed offsets of ``topics`` that are about to be deleted, by topic and group.
 
-    After an exception, the offsets found so far are returned, so that the topics are deleted in any
-    case.
+    Raises no exception, so that the topics are deleted in any case. After an internal error, the
+    result contains only the offsets that were found before the error.
     """
     found: dict[str, dict[str, list[Moved]]] = {}
     with services.groups.errors.reporting("readers of deleted topics"):
@@ -89,8 +89,8 @@ def report_deleted(
 
 
 def _committed(services: Services, topic: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Yields each group with its committed offsets in the topic. Also yields groups without offsets
-    there, so that the caller can pause."""
+    """Yields each group with its committed offsets in the topic. Yields groups without offsets in
+    the topic too, with an empty list: the caller may have to pause between two groups."""
     for hosted in readable(services.groups):
         cached = hosted.core.view.offsets
         for group_id in list(cached.groups()):

@@ -1,10 +1,11 @@
-"""OffsetCommit and OffsetFetch version 0, whose offsets were nodes under ZooKeeper's consumer paths
-in Kafka, not records in the log.
+"""OffsetCommit and OffsetFetch version 0. Kafka stores their offsets in nodes under ZooKeeper's
+consumer paths, not as records in the log.
 
-These offsets have no generation, member or retention: an existing partition accepts any offset. The
-length of the metadata is checked, but the metadata is not stored, since a ZooKeeper node has only a
-number. Unlike in later versions, a partition without an offset gets UNKNOWN_TOPIC_OR_PARTITION.
-Source: Kafka 1.0 and 3.9, KafkaApis.handleOffsetCommitRequest and handleOffsetFetchRequest.
+The group has no generation, members or retention for these offsets, so every existing partition
+accepts a commit. The length of the metadata is checked, but the metadata is not stored, since the
+ZooKeeper node contains only the offset. Unlike in later versions, the response for a partition
+without an offset is UNKNOWN_TOPIC_OR_PARTITION. Source: Kafka 1.0 and 3.9,
+KafkaApis.handleOffsetCommitRequest and handleOffsetFetchRequest.
 """
 
 from __future__ import annotations

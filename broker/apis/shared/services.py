@@ -113,7 +113,7 @@ class Services:
     maintenance: Maintenance
     """Runs retention, log cleaning and flushes."""
     old_offsets: OldOffsets
-    """The offsets that OffsetCommit version 0 stored, which in Kafka were nodes in ZooKeeper."""
+    """The offsets that OffsetCommit version 0 stored. In Kafka, they were ZooKeeper nodes."""
     fetch_sessions: FetchSessions
     """Incremental fetch sessions (KIP-227), in a cache of bounded size."""
     metrics: Metrics

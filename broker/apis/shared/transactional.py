@@ -19,7 +19,8 @@ def client_of(request: Request) -> Client:
 
 
 def error_for_version(error_code: int, knows_fenced: bool) -> int:
-    """Returns the error code that the version of the request knows.
+    """Returns ``error_code``, or the error code that replaces it in an earlier version of the
+    request.
 
     KIP-588 added PRODUCER_FENCED for fenced producers. Earlier versions get INVALID_PRODUCER_EPOCH,
     which is also fatal to a producer.

@@ -63,15 +63,15 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""The rows, by API key, of a broker in a cluster that serves only classic groups. Clients send some
-of these APIs, and other brokers send others."""
+"""The APIs, by API key, that a broker in a cluster serves if it serves only classic groups. Clients
+send some of these requests, and other brokers send others."""
 
 
 def served_with(
     *, consumer_groups: bool, share_groups: bool, streams_groups: bool
 ) -> dict[int, ServedApi]:
-    """Returns the served APIs by API key of a broker in a cluster that serves these types of groups
-    in addition to classic groups."""
+    """Returns the APIs, by API key, that a broker in a cluster serves. The arguments say which
+    types of groups the broker serves in addition to classic groups."""
     return by_key(
         *SERVED_IN_CLUSTER.values(),
         *(CONSUMER_ROWS if consumer_groups else ()),

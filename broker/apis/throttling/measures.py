@@ -1,4 +1,4 @@
-"""The objects that the meters of all requests of one broker share."""
+"""The quotas, throttled connections and fetch sessions that all meters of a broker share."""
 
 from __future__ import annotations
 

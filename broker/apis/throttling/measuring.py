@@ -18,8 +18,8 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 
 
 class Measuring:
-    """Starts to measure requests and connection rates when quotas are set, and stops when they are
-    removed."""
+    """Measures requests and connection rates while quotas are set. Begins when quotas are set, and
+    stops when they are removed."""
 
     def __init__(
         self,

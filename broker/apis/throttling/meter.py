@@ -51,18 +51,20 @@ class Meter:
         """The time in ns for which the event loop has worked on the request, excluding work that
         has not ended yet."""
         self._pieces = 0
-        """The nesting depth of the request's work in progress; 0 if the request waits."""
+        """The number of spans of work for this request that have begun and not ended. A span may
+        begin inside another one. The number is 0 while the request waits."""
         self._since_work_ns = 0
-        """The time in ns at which the outermost piece of work in progress began."""
+        """The time in ns at which the request's current work began. Work inside other work does not
+        change it."""
         self._mutations: Mutations = UNBOUND
         self.shares = measures.quotas.shares_of(connection.principal.name, client_id)
 
     # -- time
 
     def begin(self) -> None:
-        """Notes the start of a piece of work.
+        """Called when the broker begins a span of work for the request.
 
-        Pieces of work can be nested: a handler's piece of work contains the steps that the handler
+        Spans can be nested: the span of a handler contains the spans of the steps that the handler
         passes to `work_off`.
         """
         if not self._pieces:
@@ -70,8 +72,8 @@ class Meter:
         self._pieces += 1
 
     def end(self, is_answered: bool) -> None:
-        """Called at the end of a piece of work for the request. If the response is already
-        complete, counts the time of this work against the quota at once."""
+        """Ends a span of work for the request. ``is_answered`` is True if the response is already
+        complete: then counts the time of the span against the quota at once."""
         self._pieces -= 1
         if self._pieces:
             return
@@ -82,8 +84,8 @@ class Meter:
             self.shares.request.use(worked_ns / _NS_OF_A_PERCENT, self._measures.now_ms())
 
     def _take_time(self) -> float:
-        """Returns the event loop's time for this request since the last call, in percent of a
-        second."""
+        """Returns the time that the event loop has worked on this request since the last call of
+        this method, in percent of a second."""
         worked_ns, self._worked_ns = self._worked_ns, 0
         if self._pieces:
             now_ns = self._ticks_ns()
@@ -107,7 +109,8 @@ class Meter:
     def coroutine(
         self, request: Request, work: Coroutine[Any, Any, None]
     ) -> Generator[Any, Any, None]:
-        """Runs ``work``, and measures each period in which it runs without waiting."""
+        """Runs ``work``. Measures the time in which ``work`` runs, without the time in which it
+        waits."""
         step, given = work.send, None
         while True:
             self.begin()
@@ -129,8 +132,8 @@ class Meter:
     # -- calls of the request
 
     def park(self, request: Request) -> bool:
-        """Parks the request and returns True if its connection is throttled; otherwise returns
-        False."""
+        """If the connection of the request is throttled, parks the request and returns True.
+        Otherwise returns False."""
         return self._measures.throttles.park(request)
 
     def exempt(self) -> None:

@@ -94,9 +94,9 @@ def _overwritten(frame: Body, place: int, wait_ms: int) -> Body:
     for part in frame:
         length = part.length if isinstance(part, Slice) else len(part)
         if 0 <= place <= length - _INT32.size and not isinstance(part, Slice):
-            told = bytearray(part)
-            _INT32.pack_into(told, place, wait_ms)
-            chunks.append(told)
+            throttled = bytearray(part)
+            _INT32.pack_into(throttled, place, wait_ms)
+            chunks.append(throttled)
         else:
             chunks.append(part)
         place -= length

@@ -136,7 +136,7 @@ def test_acl_is_created_described_and_deleted_in_every_version(
     assert json.loads((secured.data / "acls.json").read_text())["acls"] == []
 
 
-def test_acl_filter_of_type_match_finds_all_applicable_acls_and_type_any_only_equal_names(
+def test_pattern_type_match_finds_all_applicable_acls_and_any_finds_only_equal_names(
     admin: Wire,
 ) -> None:
     create(
@@ -283,7 +283,7 @@ async def test_describe_acls_uses_slices_when_one_pattern_has_many_acls(tmp_path
         assert len(turns) >= 5
 
 
-async def test_delete_acls_refuses_a_filter_that_makes_the_total_matches_exceed_the_limit(
+async def test_delete_acls_refuses_a_filter_above_the_limit_of_matches_per_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delete_acls, "MATCHES_MAX", 5)

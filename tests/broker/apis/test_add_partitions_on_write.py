@@ -92,7 +92,7 @@ def produce_error(error: int, version: int) -> int:
         (INVALID_REQUEST, *[INVALID_REQUEST] * 3),
     ],
 )
-def test_produce_maps_coordinator_errors_to_codes_of_its_version(
+def test_produce_returns_coordinator_errors_as_codes_that_the_request_version_has(
     error: int, before_11: int, in_11: int, from_12: int
 ) -> None:
     for version in VERSIONS:
@@ -163,7 +163,9 @@ async def test_add_partitions_is_retried_for_at_most_100_ms() -> None:
         (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH),
     ],
 )
-async def test_add_partitions_is_not_retried_after_other_errors(code: int, said: int) -> None:
+async def test_add_partitions_is_retried_only_after_the_error_concurrent_transactions(
+    code: int, said: int
+) -> None:
     assert await add_result(code) == (said, [0])
 
 

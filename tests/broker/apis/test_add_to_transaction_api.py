@@ -108,7 +108,7 @@ def test_add_partitions_request_of_a_client_is_refused_for_internal_topics(
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_add_partitions_checks_transactional_id_producer_id_epoch_in_order(
+def test_add_partitions_checks_transactional_id_then_producer_id_then_epoch(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     wrong = wrong_producers(name, producer, version)
@@ -117,7 +117,7 @@ def test_add_partitions_checks_transactional_id_producer_id_epoch_in_order(
         assert codes == {(name, 0): code, (name, 1): code}, whose
 
 
-def test_add_partitions_begins_a_transaction_when_its_list_is_empty(
+def test_add_partitions_with_an_empty_list_of_partitions_begins_a_transaction(
     wire: Wire, name: str, producer: Pair
 ) -> None:
     assert add(wire, name, producer, []) == {}

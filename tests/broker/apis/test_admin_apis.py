@@ -195,7 +195,7 @@ def test_elect_leaders_returns_not_needed_on_a_standalone_broker(
     )
 
 
-def test_elect_leaders_returns_no_results_for_all_partitions_and_refuses_unknown_types(
+def test_elect_leaders_for_all_partitions_returns_an_empty_list_and_refuses_unknown_types(
     wire: Wire,
 ) -> None:
     everything = {"election_type": 0, "topic_partitions": None}
@@ -286,7 +286,9 @@ def pages(wire: Wire, names: list[str], limit: int) -> list[tuple[str, list[int]
             return told
 
 
-def test_describe_topic_partitions_returns_pages_of_the_limit(wire: Wire, name: str) -> None:
+def test_describe_topic_partitions_pages_have_at_most_the_requested_partition_count(
+    wire: Wire, name: str
+) -> None:
     first, second = f"{name}-a", f"{name}-b"
     create_topic(wire, second, 2)
     create_topic(wire, first, 3)
@@ -336,7 +338,7 @@ def test_describe_topic_partitions_refuses_an_invalid_cursor(
 
 
 @pytest.mark.campaign
-def test_describe_topic_partitions_limit_is_bounded_by_the_brokers_setting(
+def test_broker_setting_bounds_the_limit_in_a_describe_topic_partitions_request(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     with Wire(brokers({"max.request.partition.size.limit": "2"}).port) as wire:

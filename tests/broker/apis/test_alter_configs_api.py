@@ -250,7 +250,9 @@ def test_alter_configs_replaces_dynamic_settings_of_a_broker(changed: Wire) -> N
     assert value_of(changed, "1", "log.retention.ms", BROKER) == (None, DEFAULT)
 
 
-def test_append_operation_extends_the_default_of_a_list_broker_setting(changed: Wire) -> None:
+def test_append_operation_extends_the_default_of_a_broker_setting_whose_value_is_a_list(
+    changed: Wire,
+) -> None:
     operation = ("log.cleanup.policy", APPEND, "compact")
 
     assert alter(changed, EVERY_BROKER, operation, kind=BROKER) == (NONE, None)
@@ -265,9 +267,9 @@ def test_append_operation_extends_the_default_of_a_list_broker_setting(changed: 
     [
         ("no.such", "Unknown broker config name: no.such"),
         ("retention.ms", "Unknown broker config name: retention.ms"),
-        ("num.partitions", "set it in the broker's properties and restart it"),
-        ("listeners", "set it in the broker's properties and restart it"),
-        ("log.retention.hours", "set it in the broker's properties and restart it"),
+        ("num.partitions", "set it in the properties file, and restart the broker"),
+        ("listeners", "set it in the properties file, and restart the broker"),
+        ("log.retention.hours", "set it in the properties file, and restart the broker"),
         ("num.io.threads", "it has no effect on this broker"),
         ("background.threads", "it has no effect on this broker"),
     ],
@@ -345,7 +347,7 @@ def test_create_partitions_keeps_the_settings_of_the_topic(wire: Wire, name: str
 
 
 @pytest.mark.campaign
-def test_stored_setting_that_contradicts_the_file_is_ignored_and_logged(
+def test_stored_setting_that_contradicts_the_settings_file_is_ignored_and_logged(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()

@@ -31,8 +31,8 @@ ANY = -1
 def test_api_versions_v5_refuses_a_client_of_another_cluster_or_node(
     wire: Wire, cluster_id: str | None, node: int, error_code: int
 ) -> None:
-    """The parameter ``node`` is added to the id of the tested broker. Kafka 4.4.0 returns the same
-    error codes."""
+    """The client expects the broker id of the tested broker plus ``node``. Kafka 4.4.0 returns the
+    same error codes."""
     cluster = wire.call("DescribeCluster", 1)
     node_id = ANY if node == ANY else cluster["brokers"][0]["broker_id"] + node
     named = {"cluster_id": cluster["cluster_id"] if cluster_id == OURS else cluster_id}

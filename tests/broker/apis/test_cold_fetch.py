@@ -150,7 +150,7 @@ async def test_fetch_returns_out_of_range_when_records_are_deleted_during_read()
 
 
 @pytest.mark.parametrize("version", [5, 6, 12])
-async def test_fetch_maps_a_disk_error_to_a_code_of_its_version(version: int) -> None:
+async def test_error_code_of_a_disk_error_depends_on_the_fetch_version(version: int) -> None:
     """Clients of Fetch versions up to 5 may not know KAFKA_STORAGE_ERROR (KIP-112)."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:

@@ -45,7 +45,7 @@ def test_each_version_in_the_api_table_is_defined_by_the_protocol() -> None:
         assert row.max_version in row.api.versions
 
 
-async def test_api_versions_of_every_version_returns_all_supported_apis_and_version_ranges(
+async def test_each_version_of_api_versions_returns_all_supported_apis_and_version_ranges(
     tmp_path: Path,
 ) -> None:
     expected = [(key, row.min_version, row.max_version) for key, row in SERVED.items()]
@@ -67,9 +67,8 @@ async def test_api_versions_of_every_version_returns_all_supported_apis_and_vers
 async def test_api_versions_returns_the_level_of_transaction_version(
     tmp_path: Path, level: int, version: int
 ) -> None:
-    """Kafka 4.3.1 returned the same response for versions 3 and 4, except that only version 4
-    contains supported features whose minimum is 0 (KAFKA-17011). The finalized features omit a
-    feature at level 0."""
+    """Kafka 4.3.1 returned these responses. Version 4 also contains the supported features whose
+    minimum is 0 (KAFKA-17011). Finalized features omit a feature at level 0."""
     async with EdgeBroker(tmp_path) as broker:
         broker.registry.features = Features(7, {"transaction.version": level})
         client = await broker.client()
@@ -90,7 +89,9 @@ async def test_api_versions_returns_the_level_of_transaction_version(
 
 
 @pytest.mark.proves("transactions 32")
-async def test_configured_transaction_version_is_finalized_in_api_versions(tmp_path: Path) -> None:
+async def test_api_versions_returns_the_configured_transaction_version_as_finalized(
+    tmp_path: Path,
+) -> None:
     for level, epoch in ((2, 1), (0, 2)):
         setting = {"transaction.version": str(level)}
         async with serving(tmp_path, setting) as served:

@@ -78,7 +78,7 @@ def test_delete_records_moves_log_start_into_a_batch_but_never_back(wire: Wire, 
         ("__share_group_state", 0, 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_delete_records_refuses_bad_offset_or_policy_or_internal_topic(
+def test_delete_records_checks_the_offset_the_cleanup_policy_and_internal_topics(
     wire: Wire, name: str, topic: str, partition: int, offset: int, error_code: int
 ) -> None:
     policies = {"deleted": "delete", "compacted": "compact", "both": "compact,delete"}

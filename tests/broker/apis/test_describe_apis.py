@@ -139,7 +139,7 @@ def test_describe_configs_of_unknown_or_unsupported_resource_is_an_error(
     assert result["error_message"]
 
 
-def test_cluster_default_settings_of_a_new_broker_are_empty(wire: Wire) -> None:
+def test_new_broker_has_no_cluster_default_settings(wire: Wire) -> None:
     result = describe(wire, BROKER, "")
 
     assert (result["error_code"], result["configs"]) == (NONE, [])
@@ -168,7 +168,9 @@ def test_describe_cluster_returns_the_broker_in_every_version(
 @pytest.mark.parametrize(
     ("kind", "error_code"), [(2, MISMATCHED_ENDPOINT_TYPE), (9, UNSUPPORTED_ENDPOINT_TYPE)]
 )
-def test_describe_cluster_of_controllers_is_refused(wire: Wire, kind: int, error_code: int) -> None:
+def test_describe_cluster_is_refused_unless_its_endpoint_type_is_broker(
+    wire: Wire, kind: int, error_code: int
+) -> None:
     answer = wire.call("DescribeCluster", 1, {"endpoint_type": kind})
 
     assert (answer["error_code"], answer["brokers"]) == (error_code, [])

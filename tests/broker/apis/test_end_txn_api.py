@@ -62,7 +62,7 @@ def until_complete(wire: Wire, name: str) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("committed", [True, False])
-def test_end_txn_checks_transactional_id_producer_id_epoch_in_order(
+def test_end_txn_checks_transactional_id_then_producer_id_then_epoch(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     for transactional_id, whose, code in wrong_producers(name, producer, version):

@@ -117,7 +117,9 @@ def test_fetch_returns_diverging_epoch_when_last_fetched_epoch_diverges(
     assert unknown["error_code"] == OFFSET_OUT_OF_RANGE
 
 
-def test_standalone_broker_refuses_a_fetch_of_a_replica(wire: Wire, name: str) -> None:
+def test_standalone_broker_refuses_a_fetch_request_that_a_replica_sends(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name)
 
     assert fetch(wire, name, version=12, replica_id=2)["error_code"] == NOT_LEADER_OR_FOLLOWER
@@ -138,7 +140,7 @@ def test_fetch_returns_the_whole_first_batch_when_it_exceeds_max_bytes(
         assert len(values_in(version, answer["records"])) == 1
 
 
-def test_fetch_returns_no_records_of_a_second_partition_beyond_max_bytes(
+def test_fetch_omits_the_records_of_a_second_partition_that_would_exceed_max_bytes(
     wire: Wire, name: str
 ) -> None:
     create_topic(wire, name, 2)

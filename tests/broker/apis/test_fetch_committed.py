@@ -108,7 +108,9 @@ async def test_fetch_omits_aborted_transactions_that_begin_after_the_returned_by
 
 
 @pytest.mark.proves("transactions 19")
-async def test_waiting_read_committed_fetch_is_answered_at_the_marker(tmp_path: Path) -> None:
+async def test_waiting_read_committed_fetch_is_answered_when_the_marker_is_written(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path) as broker:
         producers = await created(broker)
         polls = broker.long_polls

@@ -90,7 +90,7 @@ def test_fetch_session_epoch_wraps_to_1() -> None:
     assert [next_epoch(1), next_epoch(2**31 - 2), next_epoch(2**31 - 1)] == [2, 2**31 - 1, 1]
 
 
-def test_fetch_session_request_changes_adds_and_forgets_partitions() -> None:
+def test_one_request_can_change_add_and_remove_partitions_of_a_fetch_session() -> None:
     cache = sessions(1)
     session = created(cache, 3)
     moved = Wanted("t", 1, 77, 500, current_leader_epoch=4)
@@ -128,7 +128,7 @@ def test_replica_fetch_session_skips_idle_partitions_until_they_change() -> None
     assert first.fetch_offset == 5
 
 
-def test_replica_fetch_session_wakes_its_waiting_request_only_with_wake_true() -> None:
+def test_change_of_a_partition_wakes_the_waiting_follower_only_if_argument_wake_is_true() -> None:
     session = replicas_session(1)
     [entry] = session.due()
     woken: list[bool] = []
@@ -148,7 +148,7 @@ def test_replica_fetch_session_does_not_read_a_forgotten_partition_again() -> No
     assert due(session) == []
 
 
-def test_replica_fetch_session_reads_its_idle_partitions_periodically() -> None:
+def test_replica_fetch_session_periodically_reads_partitions_without_new_records() -> None:
     session = replicas_session(2)
     for now_ms in (LOOKED_THROUGH_MS, 2 * LOOKED_THROUGH_MS):
         for entry in session.due():
@@ -159,7 +159,7 @@ def test_replica_fetch_session_reads_its_idle_partitions_periodically() -> None:
         assert due(session) == [0, 1]
 
 
-def test_replica_fetch_session_moves_partition_with_returned_data_to_the_end() -> None:
+def test_replica_fetch_session_puts_partition_with_returned_data_at_the_end_of_its_list() -> None:
     session = replicas_session(3)
     session.gave_data(("t", 0))
     assert due(session) == [1, 2, 0]

@@ -287,8 +287,8 @@ async def test_leave_group_of_several_members_returns_an_error_for_each_member(
 async def test_member_that_leaves_and_disconnects_during_its_join_is_removed(
     tmp_path: Path,
 ) -> None:
-    """The broker handles the LeaveGroup while the earlier JoinGroup is parked; Kafka handles the
-    LeaveGroup after the JoinGroup."""
+    """The member sends LeaveGroup while its JoinGroup is parked. Muster handles the LeaveGroup at
+    once, and Kafka only after the JoinGroup. The member must be removed in both cases."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client, leaver = await broker.client(), await broker.client()
@@ -356,7 +356,7 @@ async def test_offset_commit_refuses_unknown_partitions_and_commits_the_known_pa
         assert await client.fetch("g", "payments") == -1
 
 
-async def test_offset_commit_without_known_partitions_skips_the_group_check(
+async def test_offset_commit_with_only_unknown_partitions_does_not_check_the_group(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -443,7 +443,7 @@ async def test_unknown_topic_id_is_an_error_in_offset_commit_and_offset_fetch(
         assert [t["topic_id"] for t in everything["topics"]] == [topic_id(broker)]
 
 
-async def test_offset_commit_v1_stores_timestamp_and_v2_to_v4_retention_time(
+async def test_timestamp_of_offset_commit_v1_and_retention_time_of_v2_to_v4_are_stored(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:

@@ -205,7 +205,7 @@ def test_init_aborts_an_open_transaction_then_returns_a_higher_epoch(
 
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_init_with_an_epoch_aborts_the_producers_own_transaction(
+def test_init_producer_id_with_an_epoch_aborts_the_open_transaction_of_its_sender(
     wire: Wire, topic: str, version: int
 ) -> None:
     """The first response is CONCURRENT_TRANSACTIONS; the repeated request succeeds."""

@@ -25,8 +25,8 @@ SESSIONS = 50
 
 
 def pieces_of(scene: Scene) -> list[int]:
-    """Returns a list that grows with each later call of `begin_acknowledging`: the call appends the
-    number of its acknowledge types."""
+    """Returns a list. For each later call of `begin_acknowledging`, the list gets the number of
+    acknowledge types in this call."""
     found: list[int] = []
     partitions: Any = scene.broker.share_partitions
     acknowledge: Callable[..., Any] = partitions.begin_acknowledging
@@ -148,7 +148,7 @@ async def test_many_share_sessions_of_a_closed_connection_are_ended_in_slices(
 
 
 def turns_of(scene: Scene) -> Counter[str]:
-    """Returns a counter of the slices that end from now on, by the name of their work."""
+    """Returns a counter of the slices that end after this call, by the name of their work."""
     found: Counter[str] = Counter()
     watchdog: Any = scene.broker.slicer.watchdog
     held = watchdog.held
@@ -191,7 +191,7 @@ async def test_share_fetch_of_a_disconnected_client_opens_no_session(tmp_path: P
     await on_scene(tmp_path, work)
 
 
-async def test_records_of_a_share_member_are_released_in_a_later_turn_when_the_slice_is_used_up(
+async def test_records_of_a_removed_share_member_are_released_next_turn_when_the_slice_is_over(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

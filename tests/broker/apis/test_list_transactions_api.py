@@ -52,8 +52,8 @@ def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]
 
 
 def states(wire: Wire, name: str, version: int = 2, **filters: object) -> dict[str, str]:
-    """Returns the states of the listed transactional ids whose names begin with the name of the
-    test. The keys omit this name."""
+    """Returns the states of the listed transactional ids of this test. The keys are the ids without
+    their prefix, which is the name of the test."""
     answer = listed(wire, version, **filters)
     assert answer["error_code"] == NONE
     return {
@@ -217,7 +217,9 @@ def test_describe_transactions_returns_every_field(wire: Wire, name: str) -> Non
     assert (complete["producer_id"], complete["producer_epoch"]) == (pid, epoch + 1)
 
 
-def test_describe_transactions_of_empty_or_unknown_id_is_an_error(wire: Wire, name: str) -> None:
+def test_describe_transactions_returns_an_error_for_an_empty_or_unknown_id(
+    wire: Wire, name: str
+) -> None:
     begin(wire, name)
 
     known, empty, unknown = describe(wire, name, "", f"{name}-nobody")

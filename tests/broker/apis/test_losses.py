@@ -27,7 +27,7 @@ async def losses_of(seen: Seen, group: str) -> list[dict[str, Any]]:
     return last
 
 
-async def test_delete_records_adds_a_loss_to_the_journal_of_groups_with_lower_offsets(
+async def test_delete_records_adds_a_loss_to_the_journal_of_each_group_with_a_lower_offset(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -46,7 +46,7 @@ async def test_delete_records_adds_a_loss_to_the_journal_of_groups_with_lower_of
     assert (lost["what"], lost["offsets"]) == ("trimmed", 1)
     assert lost["examples"] == [{"topic": "orders", "partition": 0, "from": 2, "to": 6}]
     assert lost["sentence"] == (
-        "User:ANONYMOUS (client tester) from 127.0.0.1 deleted records of orders:0 before 6, whose"
+        "User:ANONYMOUS (client tester) from 127.0.0.1 deleted records of orders:0 before 6; the"
         " committed offset was 2"
     )
 

@@ -189,7 +189,7 @@ def test_old_fetch_versions_skip_markers_and_empty_batches(
         assert hidden(1).startswith(answer["records"])
 
 
-def test_down_converted_fetches_return_records_of_each_partition_in_turn(
+def test_consecutive_down_converted_fetches_return_records_of_different_partitions(
     wire: Wire, name: str
 ) -> None:
     create_topic(wire, name, partitions=3)

@@ -98,7 +98,9 @@ def test_metadata_refuses_an_invalid_topic_name(wire: Wire, bad: str, create: bo
     assert topic["error_code"] == INVALID_TOPIC_EXCEPTION
 
 
-def test_metadata_does_not_create_a_topic_that_collides_in_metrics(wire: Wire, name: str) -> None:
+def test_metadata_creates_no_topic_whose_metric_names_equal_those_of_another_topic(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, f"{name}.a")
 
     (topic,) = metadata(wire, f"{name}_a")["topics"]
@@ -161,8 +163,8 @@ def test_metadata_returns_authorized_operations_on_request(
 def test_authorized_operations_of_topics_with_errors_equal_those_of_kafka(
     wire: Wire, name: str
 ) -> None:
-    """In Kafka 4.3.1, an unknown topic that the request names has operations, but an unknown topic
-    id does not."""
+    """If a topic does not exist, Kafka 4.3.1 returns authorized operations for a request by topic
+    name, but not for a request by topic id."""
     topics = [{"name": each} for each in (name, "bad name")]
     asked = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
     answer = wire.call("Metadata", 9, {"topics": topics, **asked})
@@ -204,10 +206,11 @@ def test_coordinator_topic_is_internal_with_50_partitions(
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("leader", [1, 2, NO_LEADER])
 @pytest.mark.parametrize("isr", [[1], [1, 2]])
-def test_metadata_of_replicas_on_unlisted_brokers_equals_kafka_3_9_2(
+def test_metadata_of_a_partition_whose_replica_is_on_an_unlisted_broker_equals_that_of_kafka(
     version: int, leader: int, isr: list[int]
 ) -> None:
-    """Broker 2 is down, or does not have the listener on which the client sent the request."""
+    """The response does not list broker 2: it is down, or does not have the listener on which the
+    client sent the request."""
     view = PartitionView(leader, 4, [1, 2], isr)
     cluster = SimpleNamespace(partition=lambda *_: view)
     services: Any = SimpleNamespace(cluster=cluster)

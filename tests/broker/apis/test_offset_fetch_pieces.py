@@ -47,7 +47,7 @@ def test_offset_fetch_of_many_partitions_is_split_into_bounded_calls(is_named: b
     assert [topic for piece in pieces for topic in piece or ()] == list(offsets.kept.items())
 
 
-def test_offset_fetch_of_few_offsets_is_one_call() -> None:
+def test_offset_fetch_of_few_offsets_is_not_divided_into_slices() -> None:
     offsets = Offsets(topics=2, partitions=500)
     services, named = services_of(offsets), list(offsets.kept.items())
     assert _are_few(services, "group", None)

@@ -107,8 +107,8 @@ def test_acknowledged_version_0_offset_survives_kill_9(
 
 
 class RecordingFiles(OsFileSystem):
-    """A file system that records writes and fsyncs of the file with version 0 offsets. Its writes
-    fail while ``full`` is set."""
+    """A file system that records writes and fsyncs of the file with the offsets of OffsetCommit
+    version 0. Writes to this file fail while ``full`` is set."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Tests that each decision in a turn considers what the same turn has already accepted, before the
-records are appended."""
+"""Tests that each decision considers what the broker has accepted earlier in the same turn,
+although the records are not appended yet."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class OpenTransaction(NamedTuple):
         _commit(services, enlisted, call)
 
     def decide(self) -> None:
-        """Submits EndTxn ABORT. Once the coordinator has accepted the record of the abort, it may
-        send the markers."""
+        """Submits an EndTxn that aborts the transaction. After the coordinator has accepted the
+        Prepare record, it may send the markers."""
         call = EndTransaction(Taker(lambda _: None), *self.producer, False, self.rules)
         self.broker.transactions.submit(ID, call)
 
@@ -146,7 +146,7 @@ async def test_marker_is_checked_against_an_earlier_marker_of_the_same_turn(
         assert known.epoch == max(written)
 
 
-async def test_accepted_marker_is_undone_when_the_marker_records_cannot_be_written(
+async def test_transaction_stays_open_in_the_partition_when_its_marker_cannot_be_written(
     tmp_path: Path,
 ) -> None:
     async with open_transaction(tmp_path, TV1) as transaction:

@@ -1,5 +1,5 @@
-"""Tests that the transport gets the same record objects that a Fetch has read from the file,
-without a copy."""
+"""Tests that Fetch does not copy records: the transport gets the same bytes objects that were read
+from the file."""
 
 from __future__ import annotations
 

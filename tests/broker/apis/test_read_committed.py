@@ -139,7 +139,7 @@ def next_offset(answer: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fetch_distinguishes_transactions_of_one_producer(
+def test_read_committed_fetch_separates_committed_and_aborted_transactions_of_a_producer(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]

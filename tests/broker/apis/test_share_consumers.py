@@ -50,7 +50,7 @@ def join(wire: Wire, member_id: str) -> None:
 
 
 @pytest.mark.proves("share 5")
-async def test_share_member_that_leaves_its_group_releases_its_session_and_records(
+async def test_share_member_that_leaves_loses_its_share_session_and_releases_its_records(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

@@ -117,7 +117,7 @@ class Model:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.proves("share 2")
-async def test_share_members_that_act_at_random_get_each_record_until_it_is_final(
+async def test_record_is_delivered_until_it_is_accepted_or_archived_when_members_act_at_random(
     tmp_path: Path, seed: int
 ) -> None:
     time = MockTime()

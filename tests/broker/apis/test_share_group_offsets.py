@@ -100,7 +100,7 @@ async def test_altered_share_group_offsets_are_described_and_apply_to_fetches(
     await on_scene(tmp_path, work, partitions=2, is_initialized=False)
 
 
-async def test_share_offsets_of_a_group_with_members_or_of_another_type_are_unchanged(
+async def test_share_offsets_cannot_be_changed_in_a_group_with_members_or_of_another_type(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

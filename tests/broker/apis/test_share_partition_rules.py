@@ -55,7 +55,9 @@ async def test_closed_share_session_does_not_reduce_delivery_counts(tmp_path: Pa
     await on_scene(tmp_path, work)
 
 
-async def test_acquisition_is_not_stored_but_release_and_expiry_are(tmp_path: Path) -> None:
+async def test_releases_and_lock_expiries_are_stored_but_acquisitions_are_not(
+    tmp_path: Path,
+) -> None:
     time = MockTime()
 
     def work(scene: Scene) -> None:
@@ -91,7 +93,7 @@ async def test_start_offset_advances_only_past_leading_records_in_a_final_state(
     await on_scene(tmp_path, work)
 
 
-async def test_stored_start_offset_does_not_include_the_latest_acknowledgement(
+async def test_acknowledgement_stores_the_start_offset_that_was_valid_before_it(
     tmp_path: Path,
 ) -> None:
     def work(scene: Scene) -> None:

@@ -143,7 +143,7 @@ async def test_streams_group_member_joins_gets_tasks_and_leaves(tmp_path: Path) 
     await on_broker(tmp_path, work)
 
 
-async def test_missing_internal_topics_of_a_streams_group_are_created_with_settings(
+async def test_missing_internal_topics_of_a_streams_group_are_created_with_their_settings(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:
@@ -344,7 +344,7 @@ def joining(group_id: str, *changelogs: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def test_streams_heartbeat_needs_rights_on_group_topics_and_new_topics(
+async def test_streams_heartbeat_needs_rights_on_the_group_and_on_existing_and_missing_topics(
     tmp_path: Path,
 ) -> None:
     replies: dict[str, dict[str, Any]] = {}

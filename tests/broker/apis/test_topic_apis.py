@@ -193,7 +193,9 @@ def test_create_topics_refuses_internal_topics(
         assert not exists(wire, internal)
 
 
-def test_create_topics_with_minus_1_uses_the_brokers_defaults(wire: Wire, name: str) -> None:
+def test_create_topics_uses_the_brokers_defaults_when_both_counts_are_minus_1(
+    wire: Wire, name: str
+) -> None:
     answer = create_topic(wire, name, -1, replication_factor=-1)
 
     assert (answer["error_code"], answer["num_partitions"]) == (NONE, 1)

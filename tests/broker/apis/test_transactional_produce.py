@@ -202,8 +202,8 @@ def test_produce_of_a_fenced_producer_gets_invalid_producer_epoch(
 
 @pytest.mark.parametrize("version", TV1_VERSIONS)
 def test_tv1_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, version: int) -> None:
-    """Clients can't add an internal topic to a transaction. The broker checks first whether the
-    transaction has the partition, so the error is not that of a write to an internal topic."""
+    """A client can't add an internal topic to a transaction. The broker first checks that the
+    partition is in the transaction, and returns the error of this check."""
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, rules=1)
 
@@ -364,8 +364,8 @@ def test_records_of_a_transaction_with_acks_0_are_committed(
 
 
 def test_records_of_a_large_produce_belong_to_the_transaction(wire: Wire, name: str) -> None:
-    """A worker thread checks the records. The transaction may end during the check, so it is looked
-    up again in the turn of the append."""
+    """A worker thread checks the records. During the check, the transaction may end. Therefore the
+    broker looks up the transaction again in the turn in which it appends the records."""
     create_topic(wire, name, 3)
     producer = initialized(wire, name)
     values = [struct.pack(">i", number) * 500 for number in range(1000)]

@@ -169,7 +169,7 @@ EACH = [(name, version) for name, (versions, _) in CASES.items() for version in 
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_shard_error_is_returned_after_an_empty_transactional_id_and_before_producer_errors(
+async def test_error_of_an_empty_transactional_id_precedes_errors_of_shard_and_producer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:
@@ -264,7 +264,7 @@ def expected_while_ending(
 
 @pytest.mark.proves("transactions 6")
 @pytest.mark.parametrize("version", range(6))
-async def test_requests_get_only_retriable_errors_while_the_disk_fails(
+async def test_end_txn_and_add_partitions_get_retriable_errors_while_the_disk_fails(
     tmp_path: Path, version: int
 ) -> None:
     fs = SimulatedFiles()
@@ -289,7 +289,7 @@ async def test_requests_get_only_retriable_errors_while_the_disk_fails(
 
 
 @pytest.mark.proves("transactions 6")
-async def test_init_gets_load_in_progress_when_no_producer_id_is_available(
+async def test_init_producer_id_gets_load_in_progress_when_no_producer_id_is_available(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:

@@ -102,7 +102,7 @@ def test_txn_offset_commit_of_unknown_partitions_skips_the_other_checks(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_txn_offset_commit_refuses_empty_group_before_transaction_check(
+def test_txn_offset_commit_refuses_an_empty_group_id_before_it_checks_the_transaction(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -116,8 +116,8 @@ def test_txn_offset_commit_refuses_empty_group_before_transaction_check(
 def test_txn_offset_commit_checks_the_transaction_before_the_group(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Each of the three producers fails a check of the transaction: unknown, fenced, or without the
-    group in its transaction."""
+    """Three producers fail a check of their transaction: an unknown producer, a fenced producer,
+    and a producer whose transaction does not contain the group."""
     producer = producer_for_group(wire, name, version)
     offsets = {(name, 0): 1}
     member: dict[str, Any] = {}

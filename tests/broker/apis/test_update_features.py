@@ -37,7 +37,7 @@ def request(*updates: dict[str, Any]) -> dict[str, Any]:
     return {"timeout_ms": 5000, "feature_updates": list(updates), "validate_only": True}
 
 
-async def test_update_features_refuses_changed_levels_and_all_that_kafka_refuses(
+async def test_update_features_returns_invalid_update_version_with_the_reason(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:

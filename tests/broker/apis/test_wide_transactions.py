@@ -125,7 +125,9 @@ async def test_requests_for_10_000_partitions_block_the_loop_at_most_50_ms(
             assert min(waited) <= HELD_S_MAX, (name, version, waited)
 
 
-async def test_verification_of_10_000_partitions_refuses_unadded_partitions(tmp_path: Path) -> None:
+async def test_verify_only_add_partitions_refuses_partitions_that_are_not_in_the_transaction(
+    tmp_path: Path,
+) -> None:
     async with wide(tmp_path) as served:
         client = served.client
         producer = await init(client, "payer")

@@ -116,8 +116,8 @@ async def test_marker_of_an_operator_ends_a_hanging_transaction(
 async def test_marker_is_logged_only_when_a_client_sends_it(
     tmp_path: Path, name: str, is_fellow: bool
 ) -> None:
-    """A client id that names a broker shows that a broker sent the request. Muster and Kafka form
-    these client ids differently."""
+    """A request comes from a broker of the cluster if its client id contains the id of that broker.
+    The client ids that Muster's brokers send have another form than those of Kafka's brokers."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         services: Any = broker.server.services
         broker.server.services = dataclasses.replace(services, enlisting=object())

@@ -131,8 +131,8 @@ def metadata(*topics: str) -> Value:
 
 
 def join(group: str) -> Value:
-    """Returns a JoinGroup request of a static member, because the broker does not reply
-    MEMBER_ID_REQUIRED to it."""
+    """Returns a JoinGroup request of a static member. (A new dynamic member would get
+    MEMBER_ID_REQUIRED first.)"""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": "", "group_instance_id": "static", "protocol_type": "consumer",

@@ -1,8 +1,8 @@
 """Starts a broker with Kafka's authorizer, logins and one object of each kind, and builds requests
 for these objects.
 
-The requests cover each API in every version. Some requests name an object. Some name no object, and
-so mean all objects. Some change an object if the sender has the right.
+The requests cover each API in every version. A request may name an object. It may name no object,
+which means all objects. It may change an object if the sender has the right.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Value = dict[str, Any]
 Request = tuple[Api, int, Value]
 
 NAMED = "orders"
-"""The name of each object in the requests."""
+"""The name of every object that the requests name."""
 IDLE = "idle"
 """A group that has offsets but no members."""
 ADMIN, OWNER, STRANGER, LOOKER = "admin", NAMED, "stranger", "looker"
@@ -180,14 +180,14 @@ def new_token(**fields: Any) -> Value:
 
 
 _FIRST_WITH_INSTANCES = 5
-"""The first version of JoinGroup that supports static members. Without a static member, the
-response waits until other members have joined."""
+"""The first version of JoinGroup that supports static members. In earlier versions, the response
+waits until other members have joined."""
 _PARTITION = [{"partition_index": 0, "offset": 1}]
 _KINDS = [
     {"resource_type": kind, "resource_name": name}
     for kind, name in ((2, NAMED), (4, ""), (4, "1"), (8, "1"), (16, NAMED), (32, NAMED))
 ]
-"""The resources that the requests for configs name: each has a resource type and a name."""
+"""The type and name of each resource in the requests that read or change configs."""
 WELL_FORMED: dict[str, list[Value]] = {
     "AlterClientQuotas": [quota(2048.0)],
     "AlterConfigs": [

@@ -47,7 +47,7 @@ class Rules:
         self.acl_rules = AclRules(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
         self.authorization_cache = AuthorizationCacheMemory()
         self.asked: list[Check] = []
-        """All checks that handlers have made, in order."""
+        """All authorization checks of handlers so far, in order."""
         for rule in rules:
             self.add(rule)
 

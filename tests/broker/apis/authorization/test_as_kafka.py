@@ -60,8 +60,7 @@ OTHERWISE = {
     # The setting is not dynamic in Muster.
     "1:0 ": "1:42 ",
 }
-"""Texts in Kafka's responses that are different in Muster's responses: Kafka's text, and Muster's
-text."""
+"""Maps a text in Kafka's responses to the text that Muster's responses have in its place."""
 
 
 class MusterSide(Side):
@@ -110,16 +109,16 @@ def entry_of(acl: Value) -> AclEntry:
 
 
 def sorted_parts(answer: str) -> list[str]:
-    """Returns the sorted parts of a response. Replaces each part that only Kafka returns by the
-    part that Muster returns instead."""
+    """Returns the sorted parts of Kafka's response. Where Muster returns something else on purpose,
+    the part of Muster replaces Kafka's."""
     for kafkas, ours in OTHERWISE.items():
         answer = (answer + " ").replace(kafkas, ours).strip()
     return sorted(answer.split(" "))
 
 
 async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> str:
-    """Returns the table cells whose response differs from the expected one, with both responses, as
-    text."""
+    """Returns a text with the table cells whose response differs from the expected response, and
+    with both responses."""
     port = broker.sockets.addresses()[0][1]
 
     def ask_all(wire: Wire) -> list[str]:
@@ -135,14 +134,16 @@ async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> st
     return "\n".join(await asked(broker, ask_all, ADMIN))
 
 
-async def test_authorized_response_to_each_request_equals_that_of_kafka(tmp_path: Path) -> None:
+async def test_response_to_each_request_under_acls_equals_the_response_of_kafka(
+    tmp_path: Path,
+) -> None:
     rules = Rules()
     async with serving(tmp_path, SETTINGS, authorizer=rules) as broker:
         assert not await differing_cells(broker, rules, CELLS)
     assert len(CELLS) > 200
 
 
-async def test_authorized_response_to_each_cluster_request_equals_that_of_kafka(
+async def test_allowed_and_denied_cluster_requests_get_the_same_responses_as_in_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = Rules("1: CLUSTER_ACTION CLUSTER")  # for the broker's own requests

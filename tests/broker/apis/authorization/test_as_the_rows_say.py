@@ -1,7 +1,7 @@
 """Tests that each API checks exactly the rights that the API table and docs/use/coverage.md list.
 
-Several users send each request, from a user without rights to an administrator, because a denied
-check ends the checks of a request.
+Several users send each request, from a user without rights to an administrator. A handler ends its
+checks at the first missing right, so one user alone would not show all checks.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ MORE = [
 
 
 def _join_modern(wire: Wire) -> None:
-    """Creates a consumer group whose member gets the partition of the topic."""
+    """Lets one member join a consumer group, and waits until the member is assigned the topic's
+    only partition."""
     joining = {
         "group_id": MODERN, "member_id": "member", "member_epoch": 0,
         "rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [NAMED],

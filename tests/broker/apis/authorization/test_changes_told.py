@@ -31,7 +31,8 @@ CHANGES: list[tuple[str, int, dict[str, Any]]] = [
     ("AlterUserScramCredentials", 0, scram_upsertion("more")),
 ]
 TOKENS = ("delegation token created", "delegation token renewed", "delegation token expiry changed")
-"""Changes that every user may make to their own delegation tokens."""
+"""Log lines about changes of delegation tokens. Every user may make these changes to their own
+tokens."""
 ENTRY = "an ACL allows User:orders from * everything on Topic t"
 
 

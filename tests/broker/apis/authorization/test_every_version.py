@@ -42,7 +42,8 @@ HIDING = {
     "ListGroups": "groups",
     "ListTransactions": "transaction_states",
 }
-"""APIs that omit all hidden elements from the response, with the name of the array."""
+"""By API: the name of the array in the response. The responses of these APIs omit hidden elements
+without an error."""
 NO_ID = {("DeleteTopics", 6), ("Metadata", 10), ("Metadata", 11)}
 """Versions in which a request that contains a topic name must have a zero topic id."""
 

@@ -1,5 +1,5 @@
-"""Tests that each API that only a cluster supports denies, in every version, the request of a
-principal without ACLs."""
+"""Tests of the APIs that only a cluster supports: each of them denies the request of a principal
+without ACLs, in every version."""
 
 from __future__ import annotations
 

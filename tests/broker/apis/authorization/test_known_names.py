@@ -52,7 +52,7 @@ def new_connection(broker: Broker) -> Connection:
     return Connection(broker.server, Listener(broker.config.listeners[0]))
 
 
-async def test_each_request_is_routed_to_its_api_table_handler_with_an_authorizer(
+async def test_broker_with_an_authorizer_has_no_wrappers_around_the_handlers_of_the_api_table(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, authorizer=Rules()) as broker:

@@ -145,7 +145,7 @@ async def test_offset_fetch_yields_to_the_event_loop_after_each_denied_topic(
         assert [each["name"] for each in fetched] == ["orders", *NAMES]
 
 
-async def test_offset_fetch_of_all_topics_yields_after_each_hidden_topic(
+async def test_offset_fetch_of_all_topics_yields_to_the_event_loop_after_each_denied_topic(
     tmp_path: Path,
 ) -> None:
     names = tuple(f"{number:03}-{'x' * 60}" for number in range(100))

@@ -17,8 +17,8 @@ MANY = 600
 """A number of names that is too large for a request to be decoded in the event loop."""
 FEW = 2
 LINES_IN_A_STEP = 300
-"""The maximum number of code lines that one step executes. It is below `MANY`, so that a step which
-executes one line for each name exceeds it."""
+"""The maximum number of code lines that one step may execute. It is below `MANY`, so that the test
+detects a step that executes a line for each of `MANY` names."""
 
 Names = list[str]
 

@@ -42,19 +42,20 @@ IDS = (
 
 
 def topics(array: str, name: str = "name", **fields: Any) -> Any:
-    """Returns a function that builds an array of elements from a list of names. ``name`` is the
-    field that contains the name of an element."""
+    """Returns a function that gets names and returns the field ``array`` of a request, with one
+    element for each name. The field ``name`` of an element contains the name."""
     return lambda names: {array: [{name: each, **fields} for each in names]}
 
 
 def plain(array: str, **fields: Any) -> Any:
-    """Returns a function from names to the fields of a request. The array ``array`` of the request
-    is the list of names."""
+    """Returns a function that makes the fields of a request from a list of names: the array
+    ``array`` contains the names, and ``fields`` are the other fields."""
     return lambda names: {array: names, **fields}
 
 
 def settings(**fields: Any) -> Any:
-    """Returns a function that builds topic resources with settings from a list of names."""
+    """Returns a function that converts a list of topic names to a request. ``fields`` are the other
+    fields of each topic in the request."""
     return lambda names: {
         "resources": [{"resource_type": 2, "resource_name": each, **fields} for each in names]
     }
@@ -184,7 +185,7 @@ def _naming(api: str) -> str:
     return next(each for each in order if each in names)
 
 
-async def test_denied_groups_are_first_in_describe_and_last_in_delete_response(
+async def test_describe_groups_lists_denied_groups_first_and_delete_groups_lists_them_last(
     tmp_path: Path,
 ) -> None:
     names = ["may-1", "not-1", "may-2", "not-2"]

@@ -63,7 +63,7 @@ SAY_NOTHING = {
     "ShareFetch": "the requests name topics by an unknown id",
     "UpdateFeatures": "settings determine the feature levels of a standalone broker",
 }
-"""APIs whose responses never depend on existing objects, with the reason."""
+"""By API: the reason why its responses never depend on existing objects."""
 
 
 async def _answers(broker: Broker, user: str, asked: list[Request]) -> list[Any]:

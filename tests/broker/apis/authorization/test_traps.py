@@ -43,7 +43,7 @@ DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.proves("security 11")
-async def test_read_allow_implies_describe_but_read_deny_does_not(
+async def test_allow_acl_for_read_implies_describe_but_deny_acl_for_read_does_not(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -93,7 +93,7 @@ async def test_allow_everyone_does_not_apply_to_a_topic_that_has_an_acl(
 
 
 @pytest.mark.proves("security 14")
-async def test_metadata_omits_denied_topics_unless_named(tmp_path: Path) -> None:
+async def test_metadata_omits_denied_topics_unless_the_request_names_them(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC orders") as asking:
         for version in (0, 1, 9, 12):
             everything = {"topics": None if version else [], "allow_auto_topic_creation": True}
@@ -173,7 +173,7 @@ async def test_offset_delete_of_an_unknown_group_returns_no_topics(tmp_path: Pat
 
 
 @pytest.mark.proves("security 14")
-async def test_offset_fetch_omits_denied_topics_unless_named(
+async def test_offset_fetch_of_all_topics_omits_the_denied_topics(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -241,7 +241,7 @@ async def test_fetch_as_a_replica_needs_cluster_action(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("security 16")
-async def test_idempotent_producer_needs_write_on_at_least_one_topic(
+async def test_idempotent_producer_needs_the_right_write_on_at_least_one_topic(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -346,7 +346,7 @@ def _recorded_state(asking: Asking) -> tuple[int, int, dict[str, int]]:
 
 
 @pytest.mark.proves("security 19")
-async def test_groups_that_list_groups_hides_are_not_audited_as_denials(
+async def test_list_groups_does_not_audit_hidden_groups_as_denials(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(

@@ -18,7 +18,8 @@ from tests.broker.edge import Client
 from tests.broker.topic_calls import topic
 
 SETTINGS = {"controller.quota.window.num": "10", "controller.quota.window.size.seconds": "1"}
-"""The quota windows. A rate of one partition per second allows ten partitions at once."""
+"""Ten quota windows of one second. With a quota of one partition per second, a client can therefore
+create ten partitions at once."""
 
 
 async def create(client: Client, version: int, *partitions: int, **more: Any) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def codes(answer: dict[str, Any], field: str = "topics") -> list[int]:
 
 
 @pytest.mark.proves("security 18")
-async def test_only_create_topics_from_version_6_refuses_above_the_quota(
+async def test_create_topics_above_the_quota_is_refused_only_from_version_6_on(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS) as bound:
@@ -99,7 +100,7 @@ async def test_validate_only_does_not_count_for_the_mutation_quota(tmp_path: Pat
             assert (codes(answer), answer["throttle_time_ms"]) == ([NONE], 0)
 
 
-async def test_auto_created_topics_count_for_the_mutation_quota_without_a_throttle(
+async def test_topic_auto_creation_is_not_throttled_but_uses_the_mutation_quota(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS | {"num.partitions": "12"}) as bound:

@@ -24,7 +24,8 @@ from tests.broker.serving import eventually
 pytestmark = pytest.mark.proves("security 31")
 
 NEXT_TO_NOTHING = 1e-7
-"""A request quota, in percent of the event loop's time, that the work on any request exceeds."""
+"""A request quota in percent of the event loop's time. It is so small that every request exceeds
+it."""
 WINDOW_MS = 1000
 ANY = 1
 ASKED: dict[int, dict[str, Any]] = {
@@ -76,8 +77,7 @@ def test_only_apis_between_brokers_are_exempt_from_the_request_quota() -> None:
 
 
 async def test_denied_requests_are_throttled(tmp_path: Path) -> None:
-    """Kafka's testUnauthorizedThrottle has the same check. The broker also measures denied requests
-    between brokers."""
+    """Kafka tests the same in testUnauthorizedThrottle."""
     rules = Rules()
     async with broker_with_quotas(tmp_path, authorizer=rules) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)

@@ -145,7 +145,7 @@ async def test_request_quota_excludes_the_waiting_time_of_a_request(
         assert await throttle_time_ms(client) == WAIT_MS
 
 
-async def test_work_after_a_response_counts_in_the_quota_of_the_next_request(
+async def test_work_after_the_response_of_a_request_throttles_the_next_request(
     tmp_path: Path,
 ) -> None:
     async with working(tmp_path) as (_, client, works):

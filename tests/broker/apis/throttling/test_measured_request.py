@@ -55,8 +55,8 @@ async def test_produce_above_its_rate_is_acknowledged_then_throttled(
 
 
 async def test_configured_quota_windows_limit_the_bytes_of_a_burst(tmp_path: Path) -> None:
-    """A quota is measured over all configured windows except one. In this test, these windows cover
-    four seconds."""
+    """With 3 windows of 2 s, as in Kafka, a client may send the bytes of 4 s (one window less)
+    without a delay."""
     settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
     async with broker_with_quotas(tmp_path, settings) as bound:
         await bound.set(producer_byte_rate=1000)
@@ -90,7 +90,7 @@ async def test_produce_with_acks_0_is_not_throttled_by_request_time(tmp_path: Pa
         assert (await client.receive((PRODUCE.key, 9, 7)))["throttle_time_ms"] == 1_000
 
 
-async def test_user_quota_is_shared_and_default_client_quota_is_per_client(
+async def test_clients_share_a_user_quota_and_each_has_its_own_default_client_quota(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:

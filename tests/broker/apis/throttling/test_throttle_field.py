@@ -52,5 +52,5 @@ def test_throttle_time_is_inserted_into_a_response_of_several_buffers() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 9])
-def test_empty_response_gets_no_throttle_time(version: int) -> None:
+def test_throttle_time_is_not_added_to_an_empty_response(version: int) -> None:
     assert with_throttle((), 0, version, 5) == ()

@@ -1,5 +1,5 @@
-"""Tests a Fetch above its quota: its records are neither sent nor counted before a later
-request."""
+"""Tests a Fetch above its quota: the response has no records and does not count for the quota. A
+later request gets the records, which then count for the quota."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_fetch_session_is_not_created_when_its_first_fetch_is_throttled(
         assert answer["session_id"] == 0
 
 
-async def test_batch_larger_than_all_quota_windows_is_sent_then_throttled(
+async def test_client_gets_a_batch_that_exceeds_its_quota_and_is_throttled_afterwards(
     tmp_path: Path,
 ) -> None:
     async with filled(tmp_path, 2, bytes(30_000)) as bound:

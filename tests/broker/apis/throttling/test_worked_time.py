@@ -1,5 +1,5 @@
-"""Tests that the recorded time of a request never exceeds the elapsed time, even if one part of its
-work starts another part."""
+"""Tests that the recorded time of a request never exceeds the elapsed time, even if one measured
+part of its work starts another measured part."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncI
 async def test_recorded_request_time_of_add_partitions_is_at_most_the_elapsed_time(
     tmp_path: Path,
 ) -> None:
-    """The request causes two parts of work: before and after the reply of the coordinator."""
+    """The broker works on the request before it calls the coordinator, and after the reply."""
 
     def added(wire: Wire) -> int:
         return initialized(wire, "id", rules=1).add({"t": [0]}, version=3)
@@ -60,7 +60,7 @@ async def test_recorded_request_time_of_add_partitions_is_at_most_the_elapsed_ti
             assert await asked(bound.broker, added) == NONE
 
 
-async def test_recorded_request_time_of_metadata_that_creates_topics_is_at_most_the_elapsed_time(
+async def test_recorded_time_of_a_metadata_request_that_creates_topics_is_at_most_the_elapsed_time(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -72,7 +72,7 @@ async def test_recorded_request_time_of_metadata_that_creates_topics_is_at_most_
         assert "new" in bound.broker.logs.topics
 
 
-async def test_recorded_request_time_of_a_fetch_of_denied_topics_is_at_most_the_elapsed_time(
+async def test_time_counted_for_a_fetch_of_denied_topics_is_at_most_the_elapsed_time(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, authorizer=Rules()) as bound:
