@@ -1,4 +1,4 @@
-"""Stores in ZooKeeper the ACLs, credentials, tokens and quotas of a broker in a cluster.
+"""The ACLs, credentials, tokens and quotas of a broker in a cluster, which are stored in ZooKeeper.
 
 The broker reads all of them before it answers any request. Then it watches for changes by other
 brokers, as the other brokers watch for its changes.

@@ -52,7 +52,8 @@ class ClusterTransactionDuties(TransactionDuties):
     marker and has replaced this coordinator.
 
     A shard does not answer requests until the in-sync replicas have all records that the shard has
-    read. Otherwise the state against which producers are checked could be lost.
+    loaded. Otherwise the shard could check a producer against records that are lost when the leader
+    changes.
     """
 
     others_coordinate = True
@@ -185,7 +186,7 @@ class InCluster(BrokerMode):
 
     def first_stops(self) -> Sequence[Stop]:
         """Returns the functions that hand over the leaderships and stop the broker's part in the
-        cluster. They run while the partitions are still served."""
+        cluster. The broker calls them while it still serves its partitions."""
         return (self.member.hand_over, self.member.stop, self.stores.stop, self.feature_levels.stop)
 
     def last_stops(self) -> Sequence[Stop]:

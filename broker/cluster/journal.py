@@ -44,21 +44,20 @@ class ClusterJournal(Pages[HappenedPage]):
         return None if page is None else page.last(kind, broker)
 
     def observe(self, event: ControllerEvent | ReplicaEvent, now: Now) -> None:
-        told = (
+        change = (
             entry(event, now)
             if isinstance(event, ReplicaEvent)
             else self._controller.entry(event, now)
         )
-        if told is not None and not self._is_known(*told):
-            name, happened = told
+        if change is not None and not self._is_known(*change):
+            name, happened = change
             page = self.turn_to(name)
             page.add(happened)
             self.count(page)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """Returns True if an entry about a leader has the same leader as the last entry in the
-        journal. This happens, for example, if this broker is the controller and has elected the
-        leader."""
+        """Returns True if ``entry`` reports the same leader as the last journal entry about a
+        leader. For example, this broker, as the controller, has recorded the election already."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False
         last = self.last(name, Kind.LEADER)

@@ -61,8 +61,8 @@ class JournalRecorder:
             self._keeper.observe(event)
 
     def beside(self, hooks: ReplicaHooks) -> ReplicaHooks:
-        """Returns hooks that record an event in the journal and then call the same hook of
-        ``hooks``."""
+        """Returns hooks that wrap ``hooks``. Each of them first records an event in the journal,
+        and then calls the wrapped hook."""
 
         def role_given(hook: Callable[[Replica, int], None], replica: Replica, epoch: int) -> None:
             with self._errors.reporting("role change"):

@@ -63,15 +63,15 @@ class MetadataCache:
 
     # -- from the controller
 
-    def update(self, told: UpdateMetadataRequest) -> Learnt:
+    def update(self, sent: UpdateMetadataRequest) -> Learnt:
         """Applies an UpdateMetadata request, which the caller has validated. Returns the
         changes."""
-        self.controller_id = told.controller_id
-        self.controller_epoch = told.controller_epoch
-        self._brokers = {each.broker_id: each for each in sorted(told.brokers)}
+        self.controller_id = sent.controller_id
+        self.controller_epoch = sent.controller_epoch
+        self._brokers = {each.broker_id: each for each in sorted(sent.brokers)}
         deleted: list[tuple[str, int]] = []
         changed: list[str] = []
-        for topic in told.topics:
+        for topic in sent.topics:
             self.doubted.discard(topic.name)
             self.missing.discard(topic.name)
             known = self.topics.setdefault(topic.name, KnownTopic())

@@ -1,9 +1,9 @@
 """The controller's channels, which send its requests to brokers in order.
 
 Each registration of a broker has one channel. A channel sends one request at a time. It repeats the
-request until the broker answers or the registration disappears from ZooKeeper, so no request is
-skipped. A broker that registers again has a new epoch and a new channel; the requests in the old
-channel are dropped.
+request until the broker answers or the registration disappears from ZooKeeper. A request that waits
+is left out only if newer requests supersede it. A broker that registers again has a new epoch and a
+new channel; the requests in the old channel are dropped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class ChannelSettings:
 
 
 class Unanswered(NamedTuple):
-    """The request queue of a broker that has not answered all requests of the controller."""
+    """The state of a broker's request queue, if the broker has not answered all requests of the
+    controller."""
 
     broker_id: int
     requests: int
@@ -61,7 +62,7 @@ class Unanswered(NamedTuple):
     request: str
     """The type of the first request in the queue, such as ``LeaderAndIsr``."""
     since_ms: int
-    """The wall time in ms of the first attempt to send the first request."""
+    """The wall time in ms of the first attempt to send the first request in the queue."""
     attempts: int
     """The number of failed attempts to send the first request."""
     reason: str
@@ -115,7 +116,8 @@ class Channels:
         return {key[0]: len(each.queue) for key, each in self._channels.items()}
 
     def unanswered(self) -> list[Unanswered]:
-        """Returns the queue of each broker that has not answered all requests."""
+        """Returns the queues of requests to brokers, one for each broker that has not answered all
+        requests."""
         return [
             Unanswered(
                 broker_id,
@@ -188,8 +190,8 @@ class _Channel:
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Adds a request to the queue. If the queue has doubled since superseded requests were last
-        removed, starts to remove superseded requests again."""
+        """Adds a request to the queue. If the queue is now twice as long as after the last removal
+        of superseded requests, starts the next removal."""
         self.queue.append(request)
         self._load += load(request)
         if self._load > self._most and self._tidying is None:
@@ -197,8 +199,8 @@ class _Channel:
         self._news.set()
 
     async def _tidy(self) -> None:
-        """Removes superseded requests from the queue, in slices. The queue stays as it is if the
-        broker answers a request during the removal."""
+        """Removes superseded requests from the queue, in slices. Leaves the queue unchanged if the
+        broker answers the first request before the last slice."""
         first, *waiting = self.queue or (None,)  # the first request may be in flight
         tidy, done = without_superseded(waiting), 0
         try:

@@ -21,7 +21,8 @@ class Waiting:
 
     count: int = 0
     oldest_ms: int = 0
-    """The longest wait of a topic or partition, in ms since it was first seen waiting."""
+    """The duration in ms of the longest wait of a topic or partition, counted from the first scan
+    that found it waiting."""
 
 
 class ControllerFigures:

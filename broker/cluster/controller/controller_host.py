@@ -92,8 +92,8 @@ class ControllerHost:
         await change_levels(zookeeper, spoken, fence, updates, validate_only=validate_only)
 
     def settings_changed(self, topic: str) -> None:
-        """Passes a change of the unclean election setting to the controller: of a topic, or of this
-        broker if ``topic`` is ""."""
+        """Notifies the controller that ``unclean.leader.election.enable`` of a topic has changed,
+        or of this broker if ``topic`` is ""."""
         if self._term is not None:
             self._term.settings_changed(topic)
 
@@ -158,8 +158,8 @@ class ControllerHost:
             raise
 
     async def _give_up(self) -> None:
-        """Deletes the node ``/controller`` if an earlier term in the same ZooKeeper session created
-        it, so that the next election can start."""
+        """Deletes the node ``/controller`` if this broker created it in an earlier term, in the
+        same ZooKeeper session. Otherwise the next election could not begin."""
         zookeeper = self._services.zookeeper
         there = await zookeeper.exists(cluster.CONTROLLER)
         if there is not None and there.ephemeral_owner == zookeeper.session:

@@ -53,7 +53,8 @@ class ControllerReads:
         self._logged_errors: set[str] = set()
         """The errors about nodes that can't be parsed. Each error is logged only once."""
         self._moves_czxid = -1
-        """The czxid (id of the creating transaction) of the last read node with reassignments."""
+        """The czxid of the node with reassignments when it was last read. The czxid is the id of
+        the transaction that created the node."""
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
         """Returns the registrations of all brokers. ``watch`` is called after registrations have
@@ -156,12 +157,13 @@ class ControllerReads:
         return ProducerIdsRead(-1 if block is None else block.last, stat.version)
 
     async def reassignments(self, watch: Watch) -> ReassignmentsSeen | None:
-        """Returns the reassignments that an old tool requests. ``watch`` is called at the next
-        request. Raises BadNode.
+        """Returns the reassignments that a tool has requested by creating the node
+        `/admin/reassign_partitions`. Calls ``watch`` when a tool creates the node again. Raises
+        BadNode.
 
-        Returns None if the node was read before. The controller itself writes the remaining
-        reassignments into the node. If it read its own writes as requests, it would restart all
-        reassignments in progress.
+        Returns None if this node was read before. A later change of the same node is a write of
+        this controller, which removes completed reassignments from the node. If the controller read
+        it as a request, it would restart all reassignments in progress.
         """
         found = await self._asked(admin.REASSIGN, watch)
         if found is None:
@@ -174,11 +176,11 @@ class ControllerReads:
         return seen
 
     async def preferred(self, watch: Watch) -> PreferredSeen | None:
-        """Returns the partitions for which an old tool requests an election of the preferred
-        leader. Raises BadNode.
+        """Returns the content of the node in which an old tool lists partitions that must elect
+        their preferred leader. Raises BadNode.
 
-        Returns None if the node does not exist. The controller deletes the nodes that it has read,
-        and must not delete a node that is created after this read.
+        Returns None if the node does not exist. The controller then deletes no node: a tool may
+        create the node after this read.
         """
         found = await self._asked(admin.PREFERRED, watch)
         return None if found is None else PreferredSeen(admin.decode_preferred(found[0]))

@@ -123,7 +123,8 @@ class Term:
         self._working = False
         self._over = False
         self._reading: dict[str, bool] = {}
-        """The parts of the state that are being read; True if a part must be read again."""
+        """The parts of the controller's state that are being read. The value is True if a part
+        changes during its read, so that it must be read again."""
 
     def _spare_id(self, name: str) -> bytes:
         """Returns an id for a topic whose node lost its id to an old tool (KAFKA-14190): the id in
@@ -131,7 +132,7 @@ class Term:
         return self._services.known_id(name) or self._time.fresh_id()
 
     async def begin(self) -> None:
-        """Reads the cluster's state and starts the core. Watches cause later reads."""
+        """Reads the cluster's state, sets watches for later reads, and starts the core."""
         reads = self._reads
         await write_feature(self._services.zookeeper, self._services.channels.spoken)
         await self._read("brokers", self._reader("brokers"))
@@ -174,8 +175,8 @@ class Term:
         return self.core.doing()
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """Yields the operations that wait, with their reasons, in one list for each topic. ``only``
-        selects one topic; None selects all topics."""
+        """Yields the operations for which the controller waits, each with the reason, in one list
+        for each topic. ``only`` selects one topic; None selects all topics."""
         return self.core.waits(only)
 
     def counts(self) -> Iterator[Counts]:
@@ -200,8 +201,8 @@ class Term:
         self._observe(answers.events)
 
     def settings_changed(self, topic: str) -> None:
-        """Reads the setting of unclean leader elections again: of a topic, or of this broker if
-        ``topic`` is ""."""
+        """Reads again whether unclean leader elections are enabled for a topic. If ``topic`` is "",
+        reads this broker's setting."""
         if topic:
             self._spawn(self._give(self._reads.unclean(topic)))
         else:
@@ -298,7 +299,8 @@ class Term:
         self._done(results)
 
     def _done(self, results: Sequence[WriteResult]) -> None:
-        """Collects the results of writes. The core gets all results of one turn as one fact."""
+        """Collects the results of writes until the end of the turn. Then the core gets all of them
+        as one fact."""
         if not self._results:
             asyncio.get_running_loop().call_soon(self._written)
         self._results += results
@@ -335,11 +337,10 @@ class Term:
         nothing: Fact | None,
         watch: Watch,
     ) -> Fact | None:
-        """Returns the request that an old tool has left in a node under /admin. Returns ``nothing``
-        if the node can't be parsed.
+        """Returns the request that an old tool has written into a node under /admin.
 
-        A node that can't be parsed is deleted, because no tool can make another request while the
-        node exists.
+        If the node can't be parsed, deletes the node and returns ``nothing``. While the node
+        exists, no tool could write another request.
         """
         try:
             return await read(watch)
@@ -389,8 +390,7 @@ class Term:
                 self._spawn(self._read(what, read))
 
     async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
-        """Passes the result of ``read`` to the core. If the nodes that ``what`` names change during
-        the read, reads them again."""
+        """Passes the result of ``read`` to the core. Reads again after each `_read_again(what)`."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:

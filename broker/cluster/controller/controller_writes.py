@@ -83,14 +83,15 @@ class _Outdated(Exception):
 
 
 class ControllerWrites:
-    """The writes of one term as controller. ``epoch_version`` is the version of
-    ``/controller_epoch`` in this term."""
+    """Writes to ZooKeeper during one term of the controller. ``epoch_version`` is the version of
+    the znode ``/controller_epoch`` in this term."""
 
     def __init__(self, zookeeper: ZooKeeper, epoch_version: int, topic_version: int) -> None:
         """``topic_version`` is the version of the format in which nodes of topics are written."""
         self._zookeeper = zookeeper
         self.fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
-        """The check that makes a multi fail after another broker was elected."""
+        """The check that is part of each multi request. The request fails if another broker has
+        become the controller."""
         self._topic_version = topic_version
 
     async def do(
@@ -98,8 +99,9 @@ class ControllerWrites:
     ) -> WriteResult:
         """Executes a write and returns its result.
 
-        ``registrations`` is the version of ``/brokers/ids`` on which the write was decided;
-        ANY_VERSION skips the check. ``unsure`` is True if an earlier attempt may have been applied.
+        ``registrations`` is the version of ``/brokers/ids`` that the controller knew when it
+        decided the write; ANY_VERSION skips the check. ``unsure`` is True if an earlier attempt may
+        have been applied.
         """
         try:
             version = await self._do(write, registrations, unsure)
@@ -181,7 +183,9 @@ class ControllerWrites:
         return ANY_VERSION
 
     async def _fenced(self, *operations: Operation, registrations: int = ANY_VERSION) -> list[Done]:
-        """Executes operations in one multi, together with the checks of epoch and registrations.
+        """Executes the operations in one ZooKeeper multi, which fails if this controller's epoch is
+        no longer the current epoch. With ``registrations``, the multi also fails if
+        ``/brokers/ids`` has another version.
 
         Raises _Fenced, _Outdated, or the error of the operation that failed.
         """

@@ -1,17 +1,17 @@
-"""Removes from a channel's queue the parts of requests that later requests in the queue repeat.
+"""Removes obsolete parts of requests from the queue of a controller channel.
 
 While a registered broker does not answer, the queue of its channel grows with each change. Kafka
 keeps the whole queue. Muster removes a partition from a LeaderAndIsr, UpdateMetadata or StopReplica
-if a later request of the same type also names the partition. A request without partitions left is
-removed. The remaining requests keep their order, so that a broker is shown as live before other
-brokers have to follow it.
+request if a later request of the same type contains the same partition, and removes requests that
+have no partitions left. The remaining requests keep their order, so that a broker learns about a
+live broker before it has to follow this broker.
 
-| not removed | reason |
+| exception | reason |
 |---|---|
-| is_new of a LeaderAndIsr | the broker has no such replica yet: the later request gets the flag |
-| an UpdateMetadata that reports a deletion | a later request may create a topic of the same name |
-| the first UpdateMetadata of a partition | partitions of a new topic appear together |
-| a StopReplica that deletes a replica | a later StopReplica may not delete the replica |
+| is_new of a LeaderAndIsr moves to the later request | the broker has not created the replica yet |
+| an UpdateMetadata about a deletion stays | a later request may create a topic of the same name |
+| the first UpdateMetadata of a partition stays | partitions of a new topic appear together |
+| a StopReplica that deletes a replica stays | the later StopReplica may not delete the replica |
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def load(request: Send) -> int:
 def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Send]]:
     """Returns the requests in their order, without the parts that later requests repeat.
 
-    Reads each request twice. After each read, yields the size of the request.
+    The generator goes through the requests twice. It yields the size of each request after it has
+    handled the request, so that the caller can run it in slices.
     """
     kept: list[Send] = []
-    told, stopped = set[Key](), set[Key]()
+    sent, stopped = set[Key](), set[Key]()
     first = yield from _said_first(requests)
     shown = _Shown(first)
     for number in reversed(range(len(requests))):
@@ -59,7 +60,7 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
         left: Send | None
         match request:
             case LeaderAndIsrRequest():
-                left = _leader_and_isr_left(request, told, first.new)
+                left = _leader_and_isr_left(request, sent, first.new)
             case UpdateMetadataRequest():
                 may_merge = bool(kept) and isinstance(kept[-1], UpdateMetadataRequest)
                 left = shown.left(number, request, may_merge)
@@ -74,13 +75,15 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
 
 @dataclass(slots=True)
 class _First:
-    """The facts about a request queue that the removal of superseded requests must not change."""
+    """Partitions that must not be removed from an earlier request in a queue, although a later
+    request has them too: the broker must learn of them from the earlier request."""
 
     new: set[TopicPartition] = field(default_factory=set)
-    """The partitions that a LeaderAndIsr in the queue marks as new (is_new)."""
+    """The partitions that a queued LeaderAndIsr request marks as new (field is_new)."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
-    """By partition: the index in the queue of the first UpdateMetadata about the partition after
-    its last deletion."""
+    """For each partition, the index of the queued UpdateMetadata from which the broker learns of
+    the partition: the first one that contains it. If the queue also deletes the partition, it is
+    the first one after the deletion."""
 
     def is_shown_in(self, number: int, place: TopicPartition) -> bool:
         return self.shown.get(place) == number
@@ -130,10 +133,10 @@ def _needed(
     ends: Callable[[Said], bool],
     is_first: Callable[[TopicPartition], bool],
 ) -> Iterator[Said]:
-    """Yields those partitions of a request that must stay in it: partitions that no later request
-    names, and partitions for which ``is_first`` returns True.
+    """Yields the partitions of a queued request that must stay in the request. A partition does not
+    stay if a later request deletes it.
 
-    A partition that a later request deletes is not yielded.
+    Any other partition stays if no later request names it, or if ``is_first`` returns True for it.
     """
     for each in partitions:
         place: TopicPartition = (topic, each.partition)
@@ -153,8 +156,8 @@ class _Shown:
         self._first = first
         self._seen: set[Key] = set()
         self._topics: list[ShownTopic] = []
-        """The topics of the request that `left` returned last. Topics of earlier requests may be
-        merged into them."""
+        """The topics of the request that `left` returned last. If `left` merges an earlier request
+        into that request, it adds the earlier topics here."""
         self._by_name: dict[str, ShownTopic] = {}
         self._places: set[TopicPartition] = set()
         """All partitions of the topics in `_topics`."""
@@ -162,8 +165,8 @@ class _Shown:
     def left(
         self, number: int, request: UpdateMetadataRequest, may_merge: bool
     ) -> UpdateMetadataRequest | None:
-        """Returns the part of a request that stays in the queue. Returns None if that part was
-        merged into the next request of the queue."""
+        """Returns the part of an UpdateMetadata request that must stay in the queue. Returns None
+        if this part was merged into the next request of the queue."""
         is_first = partial(self._first.is_shown_in, number)
         topics = []
         for each in request.topics:
@@ -178,7 +181,7 @@ class _Shown:
         return None if merges else request._replace(topics=self._topics)
 
     def _take(self, topic: ShownTopic) -> None:
-        """Adds those partitions of a topic that are not in `_topics` yet."""
+        """Adds the partitions of a topic to `_topics`, except those that it already contains."""
         there = self._by_name.get(topic.name)
         if there is None:
             there = self._by_name[topic.name] = topic._replace(partitions=[])
@@ -192,8 +195,8 @@ class _Shown:
 
 
 def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
-    """Returns True if an earlier request's partitions of a topic can be merged into the ``later``
-    request's entry of the same topic."""
+    """Returns True if ``topic``, an entry of an earlier request, can be merged into ``later``, the
+    entry of the same topic in a later request."""
     if later is None:
         return True
     both = (*topic.partitions, *later.partitions[:1])

@@ -112,8 +112,8 @@ class Coordinators:
         committed offsets of deleted topics."""
         gone = {topic for topic, _ in learnt.deleted}
         for name, coordinated in self._coordinated.items():
-            told = name in learnt.topics and name not in gone
-            if told and not coordinated.runtime.is_started:
+            is_known = name in learnt.topics and name not in gone
+            if is_known and not coordinated.runtime.is_started:
                 self._begin(coordinated)
         gone -= self._coordinated.keys()
         if gone:
@@ -131,8 +131,8 @@ class Coordinators:
             self._spawn(self._read(coordinated), "coordinator's topic")
 
     async def _read(self, coordinated: _Coordinated) -> None:
-        """Reads the internal topic's node and starts its coordinator. Repeats a failed read, unless
-        the node does not exist."""
+        """Reads the internal topic's node and starts the topic's coordinator. Repeats a failed
+        read, unless the node does not exist."""
         topic = coordinated.topic
         try:
             while True:
@@ -176,8 +176,8 @@ class _Coordinated:
         """The highest leader epoch that the controller has sent for each partition."""
 
     def is_new(self, index: int, leader_epoch: int) -> bool:
-        """Returns True unless the controller has sent a higher leader epoch for the partition
-        before."""
+        """Returns False if the controller has already sent a higher leader epoch for the partition;
+        otherwise True."""
         if leader_epoch < 0:
             return True
         if leader_epoch < self._epochs.get(index, -1):
@@ -195,8 +195,8 @@ class _Coordinated:
             self.lead(replica)
 
     def lead(self, replica: Replica) -> None:
-        """Loads the shard of a partition that this broker leads. If the shard is already loaded,
-        lets it write in the new leader epoch."""
+        """Loads the shard of a partition that this broker leads. If the shard is loaded already, it
+        writes its next batches with the new leader epoch."""
         if replica.index < self.runtime.life.partitions:
             self.runtime.lead(replica)
             return

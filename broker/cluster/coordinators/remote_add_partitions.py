@@ -1,13 +1,13 @@
-"""Adds partitions to transactions which other brokers coordinate, or verifies that they were added.
-This broker leads the partitions.
+"""For partitions that this broker leads, asks coordinators on other brokers to add the partitions
+to a transaction, or to verify that they were added.
 
 The requests are AddPartitionsToTxn v4 and later (KIP-890), batched by coordinator. If the producer
-adds its partitions itself, the request only verifies them. A coordinator of an older release does
-not support these versions. Then verification succeeds, since brokers of that release do not verify
-either, and adding fails with INVALID_TXN_STATE.
+adds its partitions itself, a request only verifies them. A coordinator of an older release does not
+support these versions. In this case, a request to verify counts as successful, since brokers of
+that release do not verify either. A request to add partitions fails with INVALID_TXN_STATE.
 
-If two requests for one transactional id are queued, the one with the lower producer epoch is
-rejected. If their epochs are equal, the later one waits for the next batch.
+If two requests for the same transactional id are queued, the request with the lower producer epoch
+is rejected. If their epochs are equal, the later request waits for the next batch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Errors = Mapping[tuple[str, int], int]
 
 @dataclass(slots=True, eq=False)
 class _Asking:
-    """The partitions of one producer that wait for the coordinator's answer."""
+    """Partitions to add to a producer's transaction, which wait for the coordinator's answer."""
 
     key: str
     """The transactional id, which identifies the entry in the batched request."""
@@ -154,12 +154,9 @@ class RemoteEnlisting:
         return NO_LEADER if found is None else found.leader
 
     def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
-        """Compares the producer epoch of the request ``asking`` with the epochs of queued requests
-        of the same transactional id.
-
-        The requests with the lower epoch get INVALID_PRODUCER_EPOCH. Returns True if ``asking`` has
-        the lower epoch.
-        """
+        """Compares ``asking`` with the queued requests of its transactional id. Each request with a
+        lower producer epoch than another one ends with INVALID_PRODUCER_EPOCH. Returns True if
+        ``asking`` has ended in this way."""
         queued = self._outboxes.queued(coordinator)
         for other in [each for each in queued if each.key == asking.key]:
             if other.producer_epoch > asking.producer_epoch:

@@ -4,8 +4,8 @@ contains the waiting markers for one broker.
 `MarkerSender` handles the error codes: it repeats requests, with pauses, until each partition has
 its marker. If a partition's leader is unknown or can't be reached, the error code is
 NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; the metadata may name another leader before the next
-attempt. The metadata may not list a new partition yet. Therefore an unlisted partition counts as
-deleted only if its topic's node does not exist in ZooKeeper.
+attempt. It is possible that the metadata does not list a new partition yet. Therefore a partition
+that is not listed counts as deleted only if its topic's node does not exist in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ _AS_TAKEN = {
     UNKNOWN_TOPIC_OR_PARTITION: NOT_LEADER_OR_FOLLOWER,
     UNSUPPORTED_FOR_MESSAGE_FORMAT: NONE,
 }
-"""Error codes of a leader, each with the error code that the ticket gets instead.
-
-A newly elected leader may not know the partition yet. A partition with an old message format has no
-transactions, so it needs no marker.
-"""
+"""The error code that the ticket gets, by the error code in a leader's response to a marker. A
+newly elected leader may not know the partition yet. A partition with an old message format has no
+transactions, so it needs no marker."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,8 +91,8 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """The tickets that wait until ZooKeeper shows whether a topic exists, by topic. The
-        metadata does not list these topics."""
+        """By topic that the metadata of this broker does not list: the tickets of the topic's
+        markers. They wait until ZooKeeper shows whether the topic exists."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         found = self._cluster.partition(topic, partition)

@@ -1,11 +1,10 @@
-"""The states of share partitions whose share coordinator is another broker: the APIs 83 to 87,
-batched by coordinator (KIP-932).
+"""Sends calls about the states of share partitions to share coordinators on other brokers: the APIs
+83 to 87, batched by coordinator (KIP-932).
 
-Calls that arrive while requests to a coordinator are in flight are sent together afterwards. All
-these requests, one for each API and group, are sent at once on one connection. Writes for the same
-share partition that wait together become one write. The persister repeats calls after
-NETWORK_EXCEPTION, and looks up the coordinator again. Source: Kafka 4.3.1
-``PersisterStateManager``.
+While requests to a coordinator are in flight, further calls for this coordinator wait. Then they
+are all sent on one connection at the same time: one request for each API and group. Waiting writes
+for the same share partition are merged into one write. After NETWORK_EXCEPTION, the persister
+repeats the call and looks up the coordinator again. Source: Kafka 4.3.1 ``PersisterStateManager``.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class _Sent:
 
     @property
     def key(self) -> _Sent:
-        """The key of a queued call: the object itself, because several calls for the same share
-        partition may be sent together."""
+        """The key of this call in the queue: the call itself. So no queued call replaces another
+        one, and one request can have several calls about the same share partition."""
         return self
 
     @property
@@ -70,8 +69,8 @@ class _Request:
     calls: dict[SharePartitionKey, list[Call]]
 
     def admits(self, call: Call) -> bool:
-        """Returns True if ``call`` can be added to this request. Several writes for one share
-        partition fit if their epochs are equal."""
+        """Returns True if ``call`` can be added to this request. A request has only one call for a
+        share partition, or several writes with the same state epoch and leader epoch."""
         earlier = self.calls.get(call.key)
         if earlier is None:
             return True
@@ -143,8 +142,9 @@ class RemoteShareStates:
         return self._local.are_started
 
     def submit(self, call: Call) -> None:
-        """Passes a call to this broker's share coordinator, or sends it to another broker. The role
-        that LeaderAndIsr assigned to this broker takes precedence over the metadata."""
+        """Passes a call to this broker's share coordinator, or sends it to the broker that
+        coordinates its share partition. If LeaderAndIsr and the metadata disagree about whether
+        this broker is the coordinator, LeaderAndIsr counts."""
         if self._local.coordinates(call.key):
             self._local.submit(call)
             return
@@ -157,7 +157,8 @@ class RemoteShareStates:
             self._outboxes.put(leader, _Sent(call))
 
     def stop(self) -> None:
-        """Stops sending requests. The persister answers the remaining calls."""
+        """Stops sending requests to other brokers. Calls without a reply are answered by the
+        persister."""
         self._is_stopped = True
         self._outboxes.stop()
 
@@ -219,7 +220,7 @@ def _requests(calls: Sequence[Call]) -> list[_Request]:
 
 
 def _joined(calls: Sequence[Call]) -> Call:
-    """Returns one write with the effect of consecutive writes for the same share partition."""
+    """Returns one write that replaces consecutive writes for the same share partition."""
     last = calls[-1]
     if len(calls) == 1 or not isinstance(last, WriteState):
         return last

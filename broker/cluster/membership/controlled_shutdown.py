@@ -38,8 +38,7 @@ from protocol.znodes.cluster import CONTROLLER
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""The interval in seconds between two checks whether ZooKeeper responds. The first check is made
-after one interval."""
+"""The broker checks whether ZooKeeper responds after each interval of this number of seconds."""
 SHOWN = 5
 """A log line names at most this number of the partitions that this broker still leads."""
 
@@ -93,7 +92,8 @@ async def hand_over(
 
 
 async def _until_away(zookeeper: ZooKeeper, time: Time) -> None:
-    """Returns as soon as ZooKeeper fails to respond to a request in time."""
+    """Sends requests to ZooKeeper repeatedly. Returns when ZooKeeper does not respond to one of
+    them in time."""
     while True:
         await time.sleep(LOOK_S)
         try:

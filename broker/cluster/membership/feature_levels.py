@@ -48,8 +48,8 @@ _PROTOCOLS = {
     SHARE_VERSION: (SHARE, SHARE_VERSION_MAX),
     STREAMS_VERSION: (STREAMS, STREAMS_VERSION_MAX),
 }
-"""By feature: the group protocol that needs the feature, and the highest level that this version of
-Muster supports."""
+"""For each feature: the group protocol that needs the feature, and the highest level that this
+version of Muster supports."""
 
 
 def supported_features(config: Config, spoken: InterBroker) -> SupportedLevels:

@@ -42,7 +42,7 @@ class Joined:
     node_id: int
     cluster_id: str
     topics: Sequence[Topic]
-    """The topics in ZooKeeper of which the data directory has a partition."""
+    """The topics in ZooKeeper that have at least one partition in the data directory."""
 
 
 async def join(
@@ -74,7 +74,9 @@ async def join(
                 return await _joined(zookeeper, settings, config, fs, directory, identity, time)
     except BadNode as error:
         await zookeeper.close()
-        raise CannotJoin(f"{error}; correct the node, then start this broker again") from None
+        raise CannotJoin(
+            f"{error}; correct the ZooKeeper node, then start this broker again"
+        ) from None
     except BaseException:
         await zookeeper.close()
         raise
@@ -96,7 +98,8 @@ async def _joined(
     if node_id is None:
         if not settings.generates_ids:
             raise CannotJoin(
-                "broker.id is not set, and broker.id.generation.enable is false: set one of them"
+                "broker.id is not set, and broker.id.generation.enable is false: set broker.id, or"
+                " set broker.id.generation.enable=true"
             )
         node_id = await registration.generated_id(zookeeper, settings.reserved_id_max)
     keep_identity(fs, directory, identity, node_id, cluster_id)
@@ -148,7 +151,7 @@ async def _topic(
     except ValueError as error:
         logger.error(
             "ZooKeeper node of a topic can't be parsed, correct the node",
-            effect="the topic is read from the data directory until then",
+            effect="until the node is correct, the topic is read from the data directory",
             topic=name,
             reason=str(error),
         )

@@ -194,20 +194,22 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """Waits until the node of an earlier registration is deleted, as `_taken` does, and until
-        the controllers have noticed the deletion."""
+        """Waits until the node of an earlier registration of this broker is deleted and all
+        controllers have noticed the deletion. Then returns None. If the present session owns the
+        node, does not wait, and returns the broker epoch."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)
         return epoch
 
     async def _taken(self, path: str) -> int | None:
-        """Handles a registration of this broker id that already exists. Returns its epoch if this
-        session owns it; otherwise returns None once the node is deleted.
+        """Handles a node in ZooKeeper that already registers this broker id. Returns the broker
+        epoch if this session owns the node. Otherwise waits until the node is deleted, and returns
+        None.
 
-        Deletes the node if an earlier session of this process owns it. For any other owner, waits
-        until the owner's session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if that session
-        stays alive.
+        If an earlier session of this process owns the node, deletes the node. If another process
+        owns it, waits until the session of this process expires (ZOOKEEPER-2985), and raises
+        AlreadyRegistered if the session does not expire in time.
         """
         gone = Event()
         stat = await self._zookeeper.exists(path, gone.set)

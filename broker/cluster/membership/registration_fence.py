@@ -27,13 +27,13 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.time import Time
 
 AGAIN_S = 0.05
-"""The delay in seconds before the session is checked again, if the check failed and the end of the
-session has not been reported yet."""
+"""The delay in seconds before a failed check of the session is repeated. A check is repeated only
+while the end of the session has not been reported."""
 
 
 class RegistrationFence:
-    """Checks that this broker still has its roles. Only the event loop's thread may use this
-    class."""
+    """Checks whether this broker still has its roles. After a pause of this broker, another broker
+    may have them. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class RegistrationFence:
         ZooKeeper at least twice in this time."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
-        """The value of `Time.left_out_ms` (the total paused time) when the session was last known
-        to be alive."""
+        """The total time for which this process had been paused (`Time.left_out_ms`) when the
+        ZooKeeper session was last known to be alive."""
         self._is_lost = False
         self._confirmed = Event()
         self._asking = Lock()
@@ -61,8 +61,9 @@ class RegistrationFence:
 
     @property
     def is_sure(self) -> bool:
-        """True if the registration is not lost, and the broker was not paused for long since the
-        session was last confirmed. Then committed offsets may be returned from memory."""
+        """True if this broker is still registered as far as it knows, and was not paused for long
+        since the last confirmation of its session. Only then may the broker return committed
+        offsets from memory."""
         self._time.now()  # the first read of the clock after a pause counts the pause
         paused_ms = self._time.left_out_ms - self._proven_at_ms
         return paused_ms < self._pause_ms and not self._is_lost
@@ -103,8 +104,8 @@ class RegistrationFence:
             self._confirmed.clear()
 
     def confirmed(self) -> None:
-        """Marks the roles of this broker as current. Called after the broker has applied a
-        LeaderAndIsr of the controller."""
+        """Marks the roles of this broker as current. The broker calls this method after it has
+        applied a LeaderAndIsr of the controller."""
         if self._is_lost and self._registration.epoch != NO_EPOCH:
             self._is_lost = False
             self._proven_at_ms = self._time.left_out_ms

@@ -16,12 +16,12 @@ OLDEST = (0, 10, 2, 0)
 NEWEST = (3, 9, 0, 0)
 _TEXT = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
 _LAST_STEP = 99
-"""The step of a version that is written without ``-IV``. Such a version means the last step of its
-release."""
+"""The number after ``-IV`` that is assumed for a version without ``-IV``, such as ``2.4``. It is
+greater than all real numbers, because such a version means the last one of its release."""
 
 _Since = tuple[tuple[tuple[int, int, int, int], int], ...]
-"""Pairs of a Kafka release and a request version, in ascending order. Brokers use the version from
-this release on, until the release of the next pair."""
+"""Pairs of a Kafka release and a request version, in ascending order. Brokers use the version of a
+pair from its release on, until the release of the next pair."""
 
 _VERSIONS: Mapping[str, _Since] = {
     "LeaderAndIsr": (
@@ -102,7 +102,8 @@ _PREFIXED_ACLS = (2, 0, 0, 1)
 
 
 class BadVersionText(ValueError):
-    """The value of the setting is not a version that brokers with ZooKeeper support."""
+    """The value of ``inter.broker.protocol.version`` is not a version that brokers with ZooKeeper
+    support."""
 
 
 class InterBroker(NamedTuple):
@@ -110,11 +111,12 @@ class InterBroker(NamedTuple):
     have."""
 
     release: tuple[int, int, int, int]
-    """The major version, minor version, patch version (0 except for 0.x) and ``-IV`` step."""
+    """The major, minor and patch version, and the number after ``-IV``. The patch version is 0 in
+    all releases since 1.0."""
 
     def version_of(self, api: str) -> int | None:
-        """Returns the version in which brokers send a request to each other; None if this release
-        does not have the request."""
+        """Returns the version in which brokers send a request to each other. Returns None if the
+        configured inter.broker.protocol.version does not have the request."""
         found = None
         for since, version in _VERSIONS[api]:
             if self.release >= since:
@@ -129,7 +131,7 @@ class InterBroker(NamedTuple):
 
     @property
     def has_prefixed_acls(self) -> bool:
-        """True if brokers support prefixed ACLs (KIP-290)."""
+        """True if the configured inter.broker.protocol.version has prefixed ACLs (KIP-290)."""
         return self.release >= _PREFIXED_ACLS
 
     @property
@@ -189,8 +191,8 @@ class InterBroker(NamedTuple):
 
     @property
     def keeps_offsets_without_expiry(self) -> bool:
-        """True if a committed offset without an expire timestamp is kept while its group is active
-        (KIP-211)."""
+        """True if committed offsets without an expire timestamp do not expire while their group has
+        members (KIP-211)."""
         return self.release >= _NO_EXPIRY
 
 

@@ -1,8 +1,8 @@
 """A connection to another broker that is opened at the first request, and again after a loss.
 
-Each attempt looks up the address again, since a broker may restart at another address. Most
-requests have the version that ``inter.broker.protocol.version`` determines. ApiVersions is sent
-only for requests whose version Kafka's brokers also negotiate.
+Each attempt looks up the address again, since a broker may restart at another address.
+``inter.broker.protocol.version`` determines the versions of most requests. For a few APIs, Kafka's
+brokers negotiate the version; only for these APIs, this broker sends ApiVersions first.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Item(Protocol):
 
 ItemT = TypeVar("ItemT", bound=Item)
 Ask = Callable[[LastingPeer, list[ItemT]], Awaitable[None]]
-"""A function that sends one request, and passes the results to its items. It may raise PeerLost
-only before any item has a result."""
+"""A function that sends one request for several items, and passes each item its result. If the
+function raises PeerLost, it has passed no result to any item."""
 
 
 class Outboxes(Generic[ItemT]):

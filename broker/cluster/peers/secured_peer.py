@@ -67,8 +67,8 @@ class LoggedInPeer(Peer):
         self._login = login
         self._renewing = asyncio.Lock()
         self._renewed_at_s = _NEVER
-        """The monotonic time in seconds at which to authenticate again. The clock includes pauses
-        of this process, because the lifetime of the session includes them too."""
+        """The monotonic time in seconds at which this broker must authenticate again. The session's
+        lifetime also passes while this process is paused, so this clock includes pauses."""
         self._handshake_version = 0
         self._authenticate_version = 0
 

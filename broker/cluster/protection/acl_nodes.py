@@ -52,8 +52,8 @@ AGAIN_S: Final = (0.05, 0.2)
 """The bounds in seconds of the random pause between two attempts, so that two brokers do not
 collide again."""
 AT_ONCE: Final = 200
-"""The event loop's thread decodes or encodes at most this number of ACLs of a node, in less than 1
-ms."""
+"""The maximum number of ACLs of a node that the event loop's thread decodes or encodes, which takes
+less than 1 ms. For a node with more ACLs, another thread does this work."""
 ENTRY_BYTES: Final = 100
 """The approximate size of one ACL in a node, in bytes."""
 
@@ -84,8 +84,8 @@ class ZooKeeperAcls:
         self._taking = asyncio.Lock()
         self._answers = count()
         self._taken: dict[Place, int] = {}
-        """While reads are in progress: the number of the ZooKeeper response that was applied last,
-        by resource pattern."""
+        """By resource pattern: the number of the last ZooKeeper response that was applied. While
+        several reads are in progress, an older response must not replace a newer one."""
         self._under_way = 0
         self._nodes = FollowedNodes(
             zookeeper,
@@ -152,8 +152,8 @@ class ZooKeeperAcls:
 
     @contextmanager
     def _order(self) -> Iterator[None]:
-        """Returns a context manager. While reads run in it, an older response does not replace a
-        newer one."""
+        """Returns a context manager for reads of ACL nodes. If reads of the same node run in it at
+        the same time, the result of an older read does not replace the result of a newer one."""
         self._under_way += 1
         try:
             yield
@@ -169,8 +169,8 @@ class ZooKeeperAcls:
         return await self._time.in_thread(_understood, place, data)
 
     async def _take(self, place: Place, entries: frozenset[AclEntry], answer: int) -> None:
-        """Replaces the ACLs of a resource pattern, unless a later response was already applied.
-        ``answer`` is the number of the response."""
+        """Replaces the cached ACLs of a resource pattern by ``entries``, which the response with
+        the number ``answer`` contained. Does nothing if a later response was already applied."""
         async with self._taking:
             if self._taken.get(place, -1) > answer:
                 return
@@ -255,8 +255,9 @@ class ZooKeeperAcls:
     async def _written(
         self, place: Place, strange: list[acls.Entry], after: set[AclEntry], version: int | None
     ) -> bool:
-        """Writes the node of a resource pattern. Returns False if the node no longer has the
-        version that was read."""
+        """Writes the ACLs of a resource pattern into the node of the pattern. ``version`` is the
+        version of the node that was read. Returns False, and writes nothing, if the node has
+        another version now."""
         if len(after) <= AT_ONCE:
             data = _node(strange, after)
         else:

@@ -43,11 +43,10 @@ class FollowedNodes:
         read_all: Callable[[], Awaitable[None]],
         handle: Handle,
     ) -> None:
-        """``trees`` are the parents of the nodes; ``read_all`` reads the nodes. ``changes`` are the
-        parents of the notifications; ``handle`` gets each notification.
-
-        ``what`` names the nodes in log lines, in the plural.
-        """
+        """``trees`` are the paths of the parents of the followed nodes. ``read_all`` reads these
+        nodes. ``changes`` are the paths of the parents of the notification nodes. ``handle`` is
+        called with each notification. ``what`` is a plural noun for the followed nodes in log
+        lines."""
         self._zookeeper = zookeeper
         self._spawn = spawn
         self._errors = errors
@@ -58,8 +57,7 @@ class FollowedNodes:
             FollowedNotices(directory, zookeeper, time, errors, handle) for directory in changes
         ]
         self.unread = True
-        """True if all nodes must be read. Until they have been read, notifications can be ignored.
-        """
+        """True if all nodes must be read. While it is True, notifications can be ignored."""
         self._looking = False
         self._again = False
         self._stopped = False
@@ -92,7 +90,8 @@ class FollowedNodes:
             self.changed()
 
     def _look(self) -> None:
-        """Starts a read of the changes. If a read is in progress, one more read follows it."""
+        """Starts a read of the changes. If a read is in progress, another read starts after its
+        end."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True

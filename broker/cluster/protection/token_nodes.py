@@ -122,12 +122,12 @@ class ZooKeeperTokens:
     # -- changes
 
     async def put(self, token: Token, before: Token | None) -> bool:
-        """Writes a new token or, if ``before`` is given, replaces the token ``before``. Returns
-        False if ZooKeeper no longer has ``before``.
+        """Implements `TokenStore.keep`: writes a new token or, if ``before`` is given, replaces the
+        token ``before``. Returns False if ZooKeeper no longer has the token ``before``. Raises
+        ZooKeeperError and BadNode.
 
-        Implements `TokenStore.keep`; raises ZooKeeperError and BadNode. Kafka's brokers overwrite
-        the node whatever it contains. There, a renewal at one broker undoes an expiry or removal at
-        another broker.
+        Kafka's brokers do not check ``before``. So on Kafka, a renewal at one broker undoes a
+        concurrent expiry or removal at another broker.
         """
         path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
         if before is None:

@@ -39,8 +39,8 @@ _REPLICA_STATE_TAG = 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _REPLICA_STATE = struct.Struct(">BBBiqB")
-"""The tagged field with the replica's state: number of tags, tag, size, replica id, replica epoch,
-and an empty list of nested tags."""
+"""The tagged field with the follower's broker id and epoch. It consists of the number of tags, the
+tag, the size, the replica id, the replica epoch, and an empty list of nested tags."""
 _DIVERGING = struct.Struct(">iq")
 _ABORTED_BYTES = 16
 

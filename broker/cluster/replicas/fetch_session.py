@@ -70,8 +70,8 @@ class FetchSession:
         return self._epoch > 0
 
     def unchanged_fields(self) -> SessionFields:
-        """Returns the fields of a Fetch in which nothing has changed. The session must exist
-        (`lasts`)."""
+        """Returns the session fields of a Fetch that adds, changes and removes no partition. The
+        caller must check with `lasts` that the session exists."""
         return SessionFields(self._id, self._epoch, {}, {})
 
     def answered(self, session_id: int) -> None:

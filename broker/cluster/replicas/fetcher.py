@@ -96,12 +96,12 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """By topic name or id, as the Fetch names the topic: the partitions of the last Fetch, or
-        of its fetch session."""
+        """The partitions of the last Fetch or of its fetch session. A key contains the topic's name
+        or id, whichever the Fetch uses."""
         self._version = OLDEST
         self._quiet_until_ms = 0
-        """The monotonic time in ms until which the fetcher only repeats its last Fetch. If `_news`
-        is set, the fetcher does not repeat the Fetch."""
+        """The monotonic time in ms until which the fetcher sends the same Fetch again and again. It
+        makes another Fetch before this time if `_news` is set."""
         self.lines = PartitionLines()
         self.lost: str | None = None
         """The reason why the last request failed; None if the last request succeeded."""
@@ -210,8 +210,8 @@ class Fetcher:
         return self._time.now().mono_ms + self._settings.backoff_ms
 
     def _is_followed(self, followed: Followed) -> bool:
-        """Returns True if ``followed`` is still the state of its partition: the controller has not
-        changed the partition's role since the request was sent."""
+        """Returns True if this broker still follows the partition as ``followed`` describes: the
+        controller has not changed the partition since the request was sent."""
         return self.followed.get(followed.place) is followed
 
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
@@ -262,8 +262,8 @@ class Fetcher:
         return answer
 
     async def _fetch_on(self, peer: Peer, slices: Slices) -> None:
-        """Repeats the last Fetch, because the leader had no records and no partition has
-        changed."""
+        """Sends a Fetch without changes. This is sufficient, because the last response had no
+        records and no partition has changed since then."""
         answer = await self._answer(peer, self._session.unchanged_fields())
         if answer is None or answer.partitions or not self._session.lasts:
             self._quiet_until_ms = 0
@@ -271,8 +271,8 @@ class Fetcher:
             await self._take_all(answer, self._places, slices)
 
     def _is_quiet(self, answer: FetchAnswer, allowed: int) -> bool:
-        """Returns True if the leader's session has all partitions, and the leader had no records
-        for any of them."""
+        """Returns True if the leader returned no partitions, and its fetch session has all
+        partitions of this fetcher."""
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
     async def _answer(self, peer: Peer, fields: SessionFields) -> FetchAnswer | None:
@@ -310,13 +310,13 @@ class Fetcher:
         return answer
 
     def _broken(self, *, is_unknown: bool = False) -> None:
-        """Makes the next Fetch contain all partitions."""
+        """Marks the fetch session as broken, so that the next Fetch contains all partitions."""
         self._session.broken(is_unknown=is_unknown)
         self._quiet_until_ms = 0
 
     def _named(self, fetching: Iterable[Followed]) -> tuple[int, dict[Named, Followed]]:
-        """Returns the version of the next Fetch, and its partitions, identified by topic id if all
-        ids are known."""
+        """Returns the version of the next Fetch, and its partitions. Each partition is identified
+        by topic id if the ids of all topics are known, otherwise by topic name."""
         version = self._settings.spoken.version_of(fetch.API.name)
         assert version is not None
         assert OLDEST <= version <= NEWEST
@@ -351,8 +351,9 @@ class Fetcher:
                 await slices.beside(each.replica.settled())
 
     def _put_last(self, followed: Followed) -> None:
-        """Moves a partition that got records to the end of the order. The next response, whose size
-        is limited, then has records of other partitions."""
+        """Moves a partition that got records to the end of the order in which the fetcher requests
+        its partitions. The next response, whose size is limited, then has records of other
+        partitions."""
         if self._is_followed(followed):
             self.followed[followed.place] = self.followed.pop(followed.place)
 

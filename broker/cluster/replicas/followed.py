@@ -66,10 +66,11 @@ def way_of(spoken: InterBroker) -> Way:
 
 
 async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
-    """Fsyncs truncated logs in a thread. Must be called before the next Fetch.
+    """Fsyncs the logs that the followers have truncated, in a thread. The caller must not send the
+    next Fetch before this coroutine has ended.
 
-    A Fetch reports the log end offset to the leader, and the fetched records are appended at that
-    offset. If another fetcher then follows the partition, it also waits for this fsync.
+    A Fetch contains the log end offset of the follower, so the truncation must be on disk first. If
+    another fetcher takes over a partition, it also waits for this fsync.
     """
     cut = [each.replica.log for each in due if not each.replica.log.cuts_are_synced]
     if cut:
@@ -94,11 +95,12 @@ class Followed:
         lines: PartitionLines,
         before: Followed | None = None,
     ) -> None:
-        """``lines`` collects log lines that many partitions may cause. ``before`` is the state in
-        an earlier epoch with the same leader.
+        """``lines`` collects log lines that many partitions may cause. ``before`` is the state of
+        the partition in an earlier leader epoch with the same leader.
 
-        At versions where followers truncate to the high watermark, a partition that was fetching
-        from the same leader continues without truncation. The leader may have committed records
+        In some versions of the inter-broker protocol, a follower truncates its log to the high
+        watermark when it begins to follow a leader. If ``before`` shows that this broker already
+        fetched from this leader, the log is not truncated: the leader may have committed records
         above the follower's high watermark (KIP-101; Kafka 0.10.2 did the same).
         """
         self.replica = replica
@@ -137,7 +139,7 @@ class Followed:
         self.behind_since_ms = min(self.behind_since_ms, now_ms) if self.lag else NEVER
 
     def is_due(self, now_ms: int) -> bool:
-        """Returns True if the next step of the partition is due."""
+        """Returns True if the next request for this partition may be sent at ``now_ms``."""
         return self.due_ms <= now_ms
 
     # -- requests
@@ -177,8 +179,8 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def epoch_ended(self, answer: EndOfEpoch, again_ms: int) -> None:
-        """Handles the leader's response to OffsetForLeaderEpoch, which contains the end offset of
-        this log's last epoch in the leader's log."""
+        """Handles the leader's response to OffsetForLeaderEpoch. The response contains the offset
+        at which the last epoch of the follower's log ends in the leader's log."""
         if answer.error_code != NONE:
             self._refused(answer.error_code, again_ms)
             return
@@ -212,8 +214,9 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def answered(self, found: Answered, again_ms: int) -> Answered | None:
-        """Handles the partition's part of a Fetch response. Appends some batches; if more are left,
-        returns them for the next call."""
+        """Handles the entry of this partition in a Fetch response. Appends some of the entry's
+        batches. If others remain, returns the entry with only these batches, for the next call;
+        otherwise returns None."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
             return None
@@ -310,8 +313,8 @@ class Followed:
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:
-        """Returns True if an error must be logged, because no error was logged recently.
-        ``again_ms`` is the time of the next attempt."""
+        """Returns True if no error of this partition was logged recently, so that the present error
+        must be logged. ``again_ms`` is the time of the next attempt."""
         if again_ms < self._silent_until_ms:
             return False
         self._silent_until_ms = again_ms + AGAIN_MS

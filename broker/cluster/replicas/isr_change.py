@@ -29,11 +29,11 @@ class IsrChange:
 
     @property
     def holds(self) -> bool:
-        """True if the change is still valid: this broker leads the partition in the same leader
-        epoch, and the state has the same partition epoch.
+        """True if the change is still valid: this broker still leads the partition, and the leader
+        epoch and the partition epoch have not changed since the request.
 
-        The change of a stopped replica is not valid. If its topic was deleted and recreated, the
-        epochs of the new topic can be the same.
+        A replica that was stopped does not lead. This check is necessary, since a topic that was
+        deleted and created again may have the same epochs.
         """
         state = self.partition.state
         return (

@@ -31,12 +31,14 @@ from protocol.znodes.topics import StateNode, decode_state, encode_state, state_
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 2.5
-"""The interval in seconds at which the broker checks whether to write a notification."""
+"""The interval in seconds at which the broker checks whether an ISR change notification must be
+written."""
 QUIET_MS = 5_000
-"""A notification is written when the last ISR change is older than this number of ms."""
+"""A notification of ISR changes is written when no further ISR change has followed for this number
+of ms."""
 NOTICE_MS_MAX = 60_000
-"""A notification is also written when there are new ISR changes and the last notification is older
-than this number of ms."""
+"""If ISR changes follow each other without a pause of QUIET_MS, a notification is written at the
+latest after this number of ms."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 

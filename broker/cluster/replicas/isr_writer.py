@@ -140,7 +140,7 @@ class AlterPartitionWriter:
 
     def _not_asked(self, reason: str) -> bool:
         """Logs that the controller does not accept ISR changes, unless this was logged recently.
-        Returns False, so that the caller repeats the request."""
+        Always returns False, so that the caller repeats the request."""
         if self._trouble.is_news():
             logger.warning(
                 "controller does not accept ISR changes, retrying",

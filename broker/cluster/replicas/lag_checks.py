@@ -1,4 +1,4 @@
-"""Periodic checks for followers that lag, in the ISR of each partition that this broker leads."""
+"""Checks periodically which followers in the ISR lag, for each partition that this broker leads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LagChecks:
         slices.end()
 
     def idle_ms(self) -> int | None:
-        """Returns the milliseconds until a follower would have to leave an ISR; None if no follower
-        lags."""
+        """Returns the time in ms until the first lagging follower must be removed from an ISR, if
+        it does not catch up before; None if no follower lags."""
         removals = (replica.removes_in_ms() for replica in self._replicas())
         return min((each for each in removals if each is not None), default=None)

@@ -21,8 +21,8 @@ _UNANSWERED = {"error_code": UNKNOWN_SERVER_ERROR}
 async def end_of_epochs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndOfEpoch]]:
-    """Returns, for each partition, where the last epoch of the follower's log ends in the leader's
-    log. Raises PeerLost."""
+    """For each partition, asks its leader at which offset of the leader's log the last epoch of the
+    follower's log ends. Returns these offsets. Raises PeerLost."""
     answers = await _ask(
         peer,
         settings,

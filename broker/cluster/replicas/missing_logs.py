@@ -1,10 +1,11 @@
-"""Starts replicas again that could not start, for example on a full disk.
+"""Starts replicas that could not start when the controller assigned a role to them, for example
+because the disk was full.
 
 A replica can't start if its log could not be created, or if its new leader epoch could not be
-written to the log. This broker then answered LeaderAndIsr with KAFKA_STORAGE_ERROR, and the
-controller assigns no role to the replica. Kafka's controller sends LeaderAndIsr again after a
-restart of this broker, or after a log directory notification that names this broker. This module
-writes the notification as soon as the log exists or accepts writes again.
+written to the log. This broker then answers LeaderAndIsr with KAFKA_STORAGE_ERROR, and the
+controller treats the replica as offline. Kafka's controller sends LeaderAndIsr again after a
+restart of this broker, or after a log directory notification in ZooKeeper that names this broker.
+This module writes such a notification as soon as the log exists or accepts writes again.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ AGAIN_S_MAX = 64.0
 
 
 class MissingLogs:
-    """The replicas that could not start. Only the event loop's thread may use this class. A method
-    that changes this object acquires the lock for changes of replicas."""
+    """The replicas that could not start. Only the event loop's thread may use this class. Its
+    methods acquire the lock for changes of replicas before they change this object."""
 
     def __init__(
         self,
@@ -41,8 +42,8 @@ class MissingLogs:
         notify: Callable[[], Awaitable[None]],
     ) -> None:
         """``configs`` reads a topic's own settings. ``changing`` is the lock for changes of
-        replicas. ``notify`` makes the controller send the roles of all replicas of this broker
-        again."""
+        replicas. After a call of ``notify``, the controller sends LeaderAndIsr for all replicas of
+        this broker again."""
         self._node_id = node_id
         self._logs = logs
         self._cache = cache
@@ -55,7 +56,7 @@ class MissingLogs:
         self._ailing: set[tuple[str, int]] = set()
         """The replicas that can't become leader because their logs accept no writes."""
         self.pause_s = AGAIN_S
-        """The delay in seconds before the next attempt."""
+        """The delay in seconds before the next call of `make_again`."""
 
     @property
     def is_needed(self) -> bool:
@@ -84,7 +85,7 @@ class MissingLogs:
             )
 
     async def _make(self, name: str, topic_id: bytes | None, missing: list[int]) -> None:
-        """Creates logs that are known to be missing. Raises OSError and BadDirectory."""
+        """Creates the missing logs of a topic. Raises OSError and BadDirectory."""
         known = self._logs.topic(name)
         shown = self._cache.topics.get(name)
         count = max(
@@ -114,8 +115,8 @@ class MissingLogs:
             self._missing[name][1].discard(index)
 
     async def make_again(self) -> None:
-        """Tries to create the missing logs. If replicas can start now, makes the controller send
-        their roles again."""
+        """Tries again to create the missing logs. If replicas can start now, requests that the
+        controller sends them LeaderAndIsr again, which makes each of them leader or follower."""
         if not self.is_needed:
             return
         async with self._changing:
@@ -127,8 +128,8 @@ class MissingLogs:
             await self._notify()
 
     def _recovered(self) -> int:
-        """Forgets the replicas whose logs accept writes again after a failure, and returns the
-        number of these replicas."""
+        """Removes replicas from the set of failed replicas when their logs accept writes again.
+        Returns the number of removed replicas."""
         found = {place: self._logs.get(*place) for place in self._ailing}
         self._ailing = {
             place
@@ -168,6 +169,6 @@ class MissingLogs:
         )
 
 
-def differ(known: bytes, told: bytes | None) -> bool:
+def differ(known: bytes, reported: bytes | None) -> bool:
     """Returns True if the topic ids differ; False if either id is unknown."""
-    return told is not None and known not in (ZERO_UUID, told)
+    return reported is not None and known not in (ZERO_UUID, reported)

@@ -1,4 +1,4 @@
-"""Callbacks that are called when the controller changes this broker's replicas."""
+"""Functions that are called when the controller changes this broker's replicas."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ReplicaHooks:
     """Called with the leader epoch when this broker becomes the leader of a partition, or stays the
     leader in a new epoch."""
     on_follower: Callable[[Replica, int], None]
-    """Called when this broker follows another leader, or stops the replica. The number is the
-    leader epoch; -1 and -2 stand for any epoch."""
+    """Called when this broker begins to follow another leader, and when it stops the replica. The
+    second argument is the leader epoch; -1 and -2 mean any epoch."""
     on_deleted: Callable[[str, int], None]
     """Called when a partition is deleted in the whole cluster."""
     on_learnt: Callable[[Learnt], None]

@@ -161,8 +161,9 @@ class ReplicaManager:
         self._controller_epoch = max(self._controller_epoch, epoch)
 
     def _refusal(self, request: Send) -> int:
-        """Returns the error code of a request from an older controller or for an earlier
-        registration. Otherwise stores the controller's epoch and returns NONE."""
+        """Returns an error code if the controller request is from an older controller, or meant for
+        an earlier registration of this broker. Otherwise stores the controller epoch of the
+        request, and returns NONE."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
             why, error_code = "meant for an earlier registration of this broker", STALE_BROKER_EPOCH
         elif request.controller_epoch < self._controller_epoch:
@@ -213,11 +214,11 @@ class ReplicaManager:
                 self._stand_by(replica, LEADER_OF_DELETED)
 
     def _stop_where_moved(self, topic: str, shown: ShownPartition) -> None:
-        """Ends the role of a replica that was reassigned to other brokers.
+        """Ends the role of a replica whose partition was reassigned to other brokers.
 
-        StopReplica does the same. But a broker whose session had expired at that time never gets
-        the StopReplica. In its new session it would continue to lead, and clients with old metadata
-        would continue to use it.
+        Usually StopReplica does this. But this broker does not get the StopReplica if its ZooKeeper
+        session had expired at that time. After it has registered again, it would continue to lead
+        the partition, and clients with old metadata would continue to use it.
         """
         replica = self._logs.get(topic, shown.partition)
         if replica is None or replica.state is None:
@@ -249,10 +250,10 @@ class ReplicaManager:
                 here = [each.partition for each in topic.partitions if node_id in each.replicas]
                 await slices.beside(self.missing.make(topic.name, topic.topic_id, here))
                 # Leaders are first, because clients wait for them.
-                for told in sorted(topic.partitions, key=lambda each: each.leader != node_id):
-                    place = (topic.name, told.partition)
-                    error_code = self._refused(topic, told)
-                    errors[place] = error_code or self._change(topic.name, told)
+                for sent in sorted(topic.partitions, key=lambda each: each.leader != node_id):
+                    place = (topic.name, sent.partition)
+                    error_code = self._refused(topic, sent)
+                    errors[place] = error_code or self._change(topic.name, sent)
                     if slices.over:
                         await slices.pause()
                 await slices.beside(self._identify(topic))
@@ -272,40 +273,40 @@ class ReplicaManager:
             except OSError as error:
                 logger.error("topic id can't be written", topic=topic.name, error=str(error))
 
-    def _refused(self, topic: LeaderAndIsrTopic, told: LeaderAndIsrPartition) -> int:
-        """Returns the error code of a rejected partition state, or NONE."""
+    def _refused(self, topic: LeaderAndIsrTopic, sent: LeaderAndIsrPartition) -> int:
+        """Returns the error code of a partition state that is rejected; NONE if it is accepted."""
         known = self._logs.topic(topic.name)
-        replica = self._logs.get(topic.name, told.partition)
+        replica = self._logs.get(topic.name, sent.partition)
         if replica is not None and replica.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
         if known is not None and differ(known.topic_id, topic.topic_id):
             return INCONSISTENT_TOPIC_ID
-        if replica is not None and told.leader_epoch <= replica.leader_epoch:
+        if replica is not None and sent.leader_epoch <= replica.leader_epoch:
             gives_id = known is not None and known.topic_id == ZERO_UUID and topic.topic_id
-            is_late = told.leader_epoch < replica.leader_epoch or not gives_id
+            is_late = sent.leader_epoch < replica.leader_epoch or not gives_id
             return STALE_CONTROLLER_EPOCH if is_late else NONE
-        if self._settings.node_id not in told.replicas:
+        if self._settings.node_id not in sent.replicas:
             return UNKNOWN_TOPIC_OR_PARTITION
         return KAFKA_STORAGE_ERROR if replica is None else NONE
 
-    def _change(self, topic: str, told: LeaderAndIsrPartition) -> int:
+    def _change(self, topic: str, sent: LeaderAndIsrPartition) -> int:
         """Makes a replica leader or follower. Returns an error code."""
-        replica = self._logs.get(topic, told.partition)
+        replica = self._logs.get(topic, sent.partition)
         assert replica is not None
-        if told.leader_epoch == replica.leader_epoch:
+        if sent.leader_epoch == replica.leader_epoch:
             return NONE  # only the topic's id is new
         state = PartitionState(
-            told.controller_epoch,
-            told.leader,
-            told.leader_epoch,
-            told.isr,
-            told.partition_epoch,
-            told.replicas,
-            told.adding,
-            told.removing,
-            told.recovering,
+            sent.controller_epoch,
+            sent.leader,
+            sent.leader_epoch,
+            sent.isr,
+            sent.partition_epoch,
+            sent.replicas,
+            sent.adding,
+            sent.removing,
+            sent.recovering,
         )
-        if told.leader == self._settings.node_id:
+        if sent.leader == self._settings.node_id:
             return self._lead(replica, state)
         self._follow(replica, state)
         return NONE
@@ -356,10 +357,10 @@ class ReplicaManager:
             errors: dict[Place, int] = {}
             deleted: list[Place] = []
             for topic in request.topics:
-                for told in topic.partitions:
-                    place = (topic.name, told.partition)
-                    errors[place] = self._stop(topic.name, told)
-                    if told.delete and not errors[place]:
+                for sent in topic.partitions:
+                    place = (topic.name, sent.partition)
+                    errors[place] = self._stop(topic.name, sent)
+                    if sent.delete and not errors[place]:
                         deleted.append(place)
                     if slices.over:
                         await slices.pause()
@@ -371,19 +372,19 @@ class ReplicaManager:
             slices.end()
             return LeaderAndIsrResult(NONE, errors)
 
-    def _stop(self, topic: str, told: StoppedPartition) -> int:
-        """Ends the role of one replica. Returns an error code. An offline replica, or a replica
-        with a later leader epoch, stays as it is."""
-        replica = self._logs.get(topic, told.partition)
+    def _stop(self, topic: str, sent: StoppedPartition) -> int:
+        """Ends the role of one replica. Returns an error code. Does not change an offline replica,
+        or a replica with a later leader epoch."""
+        replica = self._logs.get(topic, sent.partition)
         if replica is None:
-            if told.delete:
-                self.missing.forget(topic, told.partition)
+            if sent.delete:
+                self.missing.forget(topic, sent.partition)
             return NONE
         if replica.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
-        if told.leader_epoch not in UNCONDITIONAL and told.leader_epoch < replica.leader_epoch:
+        if sent.leader_epoch not in UNCONDITIONAL and sent.leader_epoch < replica.leader_epoch:
             return FENCED_LEADER_EPOCH
-        self._stand_by(replica, told.leader_epoch)
+        self._stand_by(replica, sent.leader_epoch)
         return NONE
 
     def _stand_by(self, replica: Replica, leader_epoch: int) -> None:

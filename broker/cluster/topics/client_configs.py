@@ -41,12 +41,12 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 KEPT_CHARACTERS = 32 << 20
-"""The maximum number of cached characters of all entities in total. Each entity counts at least
-`_ENTITY_CHARACTERS`."""
+"""The maximum size of the cache of all entities, in characters. Each entity counts as at least
+`_ENTITY_CHARACTERS` characters."""
 _ENTITY_CHARACTERS = 200
 LINES_AT_ONCE = 20
-"""When all entities are read: the maximum number of entities with unsupported settings for which a
-log line is written. Further entities are only counted."""
+"""The maximum number of log lines about entities with unsupported settings that one read of all
+entities writes. Further entities are only counted."""
 ATTEMPTS: Final = 10
 """The maximum number of attempts to change a node that other brokers change at the same time."""
 AGAIN_S: Final = (0.02, 0.1)
@@ -61,7 +61,7 @@ class NotFollowed(NamedTuple):
     """An entity with settings that this broker does not support."""
 
     entity: str
-    """The name of the entity, as operators read it."""
+    """The name of the client id, user or IP address, in the form of log lines."""
     settings: list[str]
     """The names of the unsupported settings, sorted."""
 
@@ -161,7 +161,7 @@ class ClientConfigs:
             changed += self._take(entity, {}, tell=changed < LINES_AT_ONCE)
         if changed > LINES_AT_ONCE:
             logger.warning(
-                "unsupported quotas or credentials changed on further entities",
+                "further changes of unsupported quotas or credentials are not logged",
                 more=changed - LINES_AT_ONCE,
             )
 
@@ -186,10 +186,11 @@ class ClientConfigs:
         return sorted(settings.keys() - self._followed)
 
     def _take(self, entity: ClientEntity, settings: Mapping[str, str], *, tell: bool) -> bool:
-        """Stores an entity's settings, and calls the callbacks.
+        """Stores the settings of an entity, and calls the callbacks. With ``tell``, logs settings
+        that this broker does not support.
 
-        Returns False if the settings are unchanged. Otherwise returns True if unsupported settings
-        exist before or after the change.
+        Returns True if the settings have changed, and the old or the new settings contain a setting
+        that this broker does not support.
         """
         before = self.settings.get(entity, {})
         if before == settings:

@@ -84,7 +84,8 @@ class ClusterConfigs:
         self._applied = applied
         self._unclean_changed = unclean_changed
         self._unclean = config[UNCLEAN]
-        """This broker's default for unclean elections, as the controller was last informed."""
+        """This broker's default for unclean elections, as this broker last reported it to the
+        controller."""
         self._unread: set[str] = set()
         """The topics whose settings have to be read from ZooKeeper."""
         self._others_unread = True
@@ -105,8 +106,8 @@ class ClusterConfigs:
         self._stopped = True
 
     def learnt(self, shown: Iterable[Topic]) -> None:
-        """Reads the settings of topics that are new, because the creation of a topic writes no
-        notification."""
+        """Reads the settings of new topics. The creation of a topic writes no change notification
+        to ZooKeeper, so the watch on notifications does not report these settings."""
         self._unread.update(topic.name for topic in shown)
         self._look()
 

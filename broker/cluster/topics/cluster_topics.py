@@ -1,10 +1,10 @@
 """Creates and deletes topics of a cluster, and adds partitions, by writing nodes in ZooKeeper.
 
 The controller watches these nodes and executes the change, whichever broker or tool has written
-them. Therefore a change has only begun when its node is written: `led` and `gone` wait until the
-controller has sent the result. Only the controller accepts clients' requests to change topics. A
-topic that is created on its first use is written by the broker that received the request. Source:
-Kafka 3.9 ``AdminZkClient``, ``AutoTopicCreationManager``.
+them. So the write of a node only requests the change: `led` and `gone` wait until the controller
+has sent the result. Only the controller accepts clients' requests to change topics. A topic that is
+created on its first use is written by the broker that received the request. Source: Kafka 3.9
+``AdminZkClient``, ``AutoTopicCreationManager``.
 """
 
 from __future__ import annotations
@@ -314,10 +314,9 @@ class ClusterTopics:
     async def _waited(
         self, wanted: Mapping[str, Callable[[], bool]], timeout_ms: int
     ) -> Collection[str]:
-        """Waits for the conditions. Returns the keys of conditions that are false at the timeout.
-
-        If ``timeout_ms`` is 0, returns all keys at once, as in Kafka.
-        """
+        """Waits until all conditions are true, at most ``timeout_ms``. Returns the keys of the
+        conditions that are still false. If ``timeout_ms`` is 0 or less, returns all keys without a
+        check, as in Kafka."""
         if timeout_ms <= 0:
             return list(wanted)
         return await self._cache.until(wanted, self._time.within(timeout_ms / 1000))

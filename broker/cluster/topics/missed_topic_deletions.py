@@ -105,13 +105,14 @@ class MissedTopicDeletions:
                     self._forget(gone)
 
     def _check_missing(self, existing: Collection[str], passed_s: float) -> None:
-        """Removes deleted topics from `MetadataCache.missing`. Removes all topics when ``passed_s``
-        reaches `MISSING_S_MAX`."""
+        """Removes from `MetadataCache.missing` the topics that do not exist any more (those not in
+        ``existing``). When ``passed_s`` reaches `MISSING_S_MAX`, removes all topics, with a
+        warning."""
         missing = self._cache.missing
         missing.intersection_update(existing)
         if missing and passed_s >= MISSING_S_MAX:
             logger.warning(
-                "consumer groups no longer wait for topics that the controller has not sent",
+                "consumer groups stop waiting for topics that the controller did not send",
                 topics=sorted(missing)[:NAMED_MAX],
                 count=len(missing),
             )

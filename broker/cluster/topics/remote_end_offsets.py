@@ -37,7 +37,7 @@ from protocol.messages.list_offsets import API
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""The interval in seconds at which requests are sent for partitions whose offsets are due."""
+"""The interval in seconds between two checks for partitions whose offsets must be requested now."""
 EVERY_MS = 5_000
 """The interval in ms between two requests for the offsets of the same partition."""
 READ_S = 5.0
@@ -72,12 +72,13 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A request to one broker for the end offsets of partitions that this broker leads."""
+    """A request to the leader of some partitions, for the end offsets of these partitions."""
 
     places: Sequence[Place]
     asked_ms: int
     over: asyncio.Future[None] | None = None
-    """A future that is done when the leader has responded or failed; None if no reader waits."""
+    """A future that is done when the leader has responded or the request has failed. None if no
+    caller waits for the response."""
 
     @property
     def key(self) -> int:

@@ -25,13 +25,13 @@ def assign(
     shift: int,
     first: int = 0,
 ) -> list[Replicas]:
-    """Returns the brokers of each of ``partitions`` new partitions; ``first`` is the index of the
-    first new partition.
+    """Returns the replicas of each new partition. ``partitions`` is the number of new partitions,
+    and ``first`` is the number of the first new partition.
 
-    ``racks`` has every broker, with None for a broker without a rack. If one broker has no rack,
-    racks are ignored. ``factor`` is at most the number of brokers. ``start`` is the position in the
-    list of brokers for the first replica of partition 0. ``shift`` is the initial distance of the
-    other replicas.
+    ``racks`` has the rack of every broker, or None. If any broker has no rack, all racks are
+    ignored. ``factor``, the number of replicas, is at most the number of brokers. ``start`` is the
+    index of the broker that has the first replica of partition 0. ``shift`` is the distance from
+    this broker to the brokers of the other replicas.
     """
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     row = alternating(known) if len(known) == len(racks) else sorted(racks)
@@ -49,12 +49,12 @@ def assign(
 
 
 def start_of(racks: Mapping[int, str | None], broker: int) -> int:
-    """Returns the value of ``start`` for partitions that are added to a topic; ``broker`` has the
-    first replica of partition 0.
+    """Returns ``start``, with which the replicas of new partitions of an existing topic are
+    assigned: an index in the sorted ids of the live brokers.
 
-    The value is the broker's position in the list of brokers. If the broker is not alive, it is the
-    position of the next higher id, or 0 if no id is higher. As in Kafka this list is in the order
-    of ids, even if brokers have racks.
+    It is the index of ``broker``, the first replica of the topic's partition 0. If ``broker`` is
+    not alive, it is the index of the next higher id, or 0 if no id is higher. As in Kafka, racks do
+    not change the order of the ids.
     """
     ids = sorted(racks)
     return next((place for place, each in enumerate(ids) if each >= broker), 0)
@@ -71,8 +71,8 @@ def alternating(racks: Mapping[int, str]) -> list[int]:
 
 
 def _behind(leader: int, shift: int, number: int, brokers: int) -> int:
-    """Returns the position of a follower in the list of brokers. ``number`` counts the partition's
-    followers from 0."""
+    """Returns the index of one follower in the list of brokers. ``leader`` is the index of the
+    partition's leader, and ``number`` counts the partition's followers from 0."""
     return (leader + 1 + (shift + number) % (brokers - 1)) % brokers
 
 

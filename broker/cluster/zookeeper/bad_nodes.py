@@ -97,7 +97,8 @@ def _settings(path: str) -> Node:
 
 
 def _topic(name: str, places: list[tuple[str, int]]) -> Node:
-    """Returns a topic's node. Its parser also adds the topic's partitions to ``places``."""
+    """Returns the path of a topic's node, and a function that parses the node. The function also
+    adds the topic's partitions to ``places``."""
 
     def read(data: bytes) -> None:
         places.extend((name, index) for index in topics.decode_topic(name, data).partitions)

@@ -23,7 +23,8 @@ async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
 
 
 async def _clients_of(zookeeper: ZooKeeper, users: Iterable[str]) -> list[str]:
-    """Returns the paths of the users' client ids that have quotas of their own."""
+    """Returns the paths of the nodes for quotas of a (user, client id), for all client ids of
+    ``users``."""
     parents = [f"{user}/{CLIENTS}" for user in users]
     found = await asyncio.gather(*[children_of(zookeeper, f"{CONFIG}/{each}") for each in parents])
     return [

@@ -55,7 +55,8 @@ class FollowedNotices:
         path."""
 
     async def follow(self, watch: Watch) -> None:
-        """Handles new notifications. ``watch`` is called when further notifications exist.
+        """Handles the notifications that are not handled yet. ZooKeeper calls ``watch`` once, when
+        it has further notifications.
 
         Raises SessionExpired and Closed.
         """

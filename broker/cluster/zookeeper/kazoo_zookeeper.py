@@ -102,8 +102,8 @@ class KazooZooKeeper:
         self._connected = asyncio.Event()
         self._closed = False
         self._sessions_over = 0
-        """The number of sessions that have expired. A request compares this number with the number
-        at the time when the request was made."""
+        """The number of sessions that have expired. A request stores this number when it is made.
+        If the number is higher later, the session of the request has expired."""
         self._listeners: list[Callable[[Connection], None]] = []
         self.connection = Connection.SUSPENDED
         self.request_times = Histogram()
@@ -193,7 +193,7 @@ class KazooZooKeeper:
         except TimeoutError:
             logger.warning(
                 "ZooKeeper session not closed: ZooKeeper does not answer",
-                effect="the session expires by itself",
+                effect="the session ends after its timeout",
                 hosts=self._hosts,
                 session=hex(self.session),
             )

@@ -19,7 +19,7 @@ from broker.time import Time
 
 Watch = Callable[[], None]
 """A function that is called once: when the data that was read may have changed, or when the
-connection was lost. Its owner then reads the data again, with a new watch."""
+connection was lost. The code that set the watch then reads the data again, with a new watch."""
 
 ANY_VERSION = -1
 ANSWERS_S = 5

@@ -369,7 +369,8 @@ class Controller:
         self.leader_epoch = -1
 
     def show(self, *topics: ShownTopic) -> None:
-        """Sends UpdateMetadata with these topics and with all brokers to all brokers."""
+        """Sends UpdateMetadata to every broker. The request contains all brokers, and the topics
+        ``topics``."""
         for each in self.fellows:
             self.update(each, *topics)
 

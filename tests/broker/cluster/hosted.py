@@ -151,8 +151,9 @@ class Cluster:
 
 @asynccontextmanager
 async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
-    """Yields hosts with these ids, which have not been started, and ``obedient`` registered fake
-    brokers with the ids 11, 12, and so on."""
+    """Yields a cluster with two kinds of brokers: hosts of controllers with the ids ``ids``, which
+    are not started yet, and registered fake brokers with the ids 11, 12, and so on. ``obedient`` is
+    the number of fake brokers."""
     ensemble = Ensemble()
     async with asyncio.timeout(120), AsyncExitStack() as stack:
         await prepare(MemoryZooKeeper(ensemble))

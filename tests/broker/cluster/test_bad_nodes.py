@@ -145,5 +145,5 @@ async def test_start_fails_when_the_cluster_id_node_is_invalid(path: str, tmp_pa
     async with members(tmp_path) as there:
         await there.stop(3)
         await InvalidNodes(there).spoil(path)
-        with pytest.raises(CannotJoin, match=rf"{path} is not JSON: .*; correct the node"):
+        with pytest.raises(CannotJoin, match=rf"{path} is not JSON: .*; correct the"):
             await there.start(3)

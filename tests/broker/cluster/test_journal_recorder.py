@@ -1,4 +1,4 @@
-"""Tests that replica hooks and other callbacks still run in a broker of a cluster when its journal
+"""Tests that a broker of a cluster still calls replica hooks and other callbacks if its journal
 raises errors."""
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ async def test_metadata_response_has_the_rack_of_each_broker(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("api", "version", "_key", "asked"), NAMES_BROKERS)
-async def test_connection_is_closed_when_the_live_brokers_remain_unknown(
+async def test_connection_is_closed_when_the_broker_does_not_learn_the_live_brokers_in_time(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     api: Api,

@@ -14,7 +14,7 @@ from tests.broker.serving import eventually
 
 
 def led_by(there: Members, node_id: int) -> list[int]:
-    """Returns the partitions of the topic whose leader in ZooKeeper is ``node_id``."""
+    """Returns the partitions of topic t whose leader is ``node_id`` according to ZooKeeper."""
     states = {
         index: topics.decode_state("t", index, node.data or b"")
         for index in range(6)
@@ -65,7 +65,9 @@ async def test_stopping_broker_skips_controlled_shutdown_when_disabled(
         await eventually("its partitions are led", lambda: not led_by(there, stopping))
 
 
-async def test_last_broker_stops_without_another_leader(tmp_path: Path) -> None:
+async def test_last_broker_of_a_cluster_stops_although_no_broker_can_lead_its_partitions(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path) as there:
         await there.create("t", 6)
         for node_id in (1, 2, 3):

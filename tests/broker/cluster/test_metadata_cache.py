@@ -74,7 +74,8 @@ def test_topic_under_deletion_is_removed_from_the_metadata_cache(cache: Metadata
 
 
 def test_metadata_cache_applies_added_removed_and_replaced_topic_ids(cache: MetadataCache) -> None:
-    """An older controller does not send topic ids."""
+    """A topic id of None means that an older controller, which does not send topic ids, sent the
+    metadata."""
     for topic_id in (None, ID, None, OTHER_ID):
         tell(cache, topic("t", [1], topic_id))
         assert cache.topics["t"].topic_id == topic_id
@@ -82,7 +83,7 @@ def test_metadata_cache_applies_added_removed_and_replaced_topic_ids(cache: Meta
     assert cache.topic_name(OTHER_ID) == "t"
 
 
-async def test_metadata_cache_wait_returns_the_topics_that_do_not_meet_the_condition(
+async def test_method_until_returns_the_topics_whose_condition_is_unmet_at_the_timeout(
     cache: MetadataCache,
 ) -> None:
     def is_led(name: str) -> bool:

@@ -37,7 +37,8 @@ CLIENT = "wire"
 
 
 class RulesOfBrokers(Rules):
-    """Allows all requests of clients. Requests of brokers need ACLs."""
+    """An authorizer that allows all requests of clients. It decides about the requests of brokers
+    by ACLs, and records them."""
 
     def __init__(self) -> None:
         super().__init__("broker: CLUSTER_ACTION CLUSTER")

@@ -1,5 +1,5 @@
-"""A topic that the brokers of a cluster receive late: after they restart, LeaderAndIsr makes them
-coordinators before UpdateMetadata has the topic."""
+"""A topic whose metadata reaches restarted brokers late: LeaderAndIsr makes them coordinators
+before UpdateMetadata contains the topic."""
 
 from __future__ import annotations
 

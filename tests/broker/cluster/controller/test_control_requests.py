@@ -95,7 +95,9 @@ def test_leader_and_isr_round_trips_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", update_metadata.API.versions)
-def test_update_metadata_round_trips_in_every_version(version: int) -> None:
+def test_update_metadata_of_every_version_is_unchanged_after_encoding_and_decoding(
+    version: int,
+) -> None:
     (read,) = _encoded_and_decoded(
         UPDATE_METADATA, update_metadata.API, version, decode_update_metadata
     )

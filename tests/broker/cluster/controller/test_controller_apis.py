@@ -107,7 +107,9 @@ def fields_of(call: Call | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_alter_partition_is_passed_to_the_controller_in_every_version(version: int) -> None:
+async def test_alter_partition_requests_of_all_versions_are_passed_to_the_controller(
+    version: int,
+) -> None:
     by_id, with_epochs = version >= 2, version >= 3
     isr: dict[str, Any] = {"new_isr": [1, 2]}
     if with_epochs:
@@ -195,7 +197,7 @@ async def test_allocate_producer_ids_is_passed_to_the_controller() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-async def test_controlled_shutdown_is_passed_to_the_controller_in_every_version(
+async def test_controlled_shutdown_requests_of_all_versions_are_passed_to_the_controller(
     version: int,
 ) -> None:
     value = {"broker_id": 2} | ({"broker_epoch": 7} if version >= 2 else {})

@@ -130,7 +130,7 @@ async def test_controller_keeps_state_and_watch_of_a_topic_with_an_invalid_znode
 
 @pytest.mark.proves("clusters 22")
 async def test_invalid_znodes_do_not_affect_other_topics() -> None:
-    """The test has one more case: a registered broker does not have the inter-broker listener."""
+    """The test also registers a broker that does not have the inter-broker listener."""
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
         await there.zookeeper.create(f"{brokers.IDS}/not-a-number", b"", ephemeral=True)
@@ -190,7 +190,7 @@ def logged_deletions(lines: list[Any]) -> list[Any]:
     return [each for each in lines if each["event"].startswith("deleting a ZooKeeper node")]
 
 
-async def test_invalid_zookeeper_nodes_in_which_old_tools_store_requests_are_deleted() -> None:
+async def test_controller_deletes_request_nodes_with_invalid_content() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(admin.REASSIGN, BAD)
         with capture_logs() as lines:
@@ -231,9 +231,9 @@ async def test_controller_does_not_delete_a_missing_request_node(
         assert deleted.count(admin.PREFERRED) == 1
 
 
-async def test_reassignments_that_the_controller_leaves_in_the_node_are_not_restarted() -> None:
-    """The controller itself writes the remaining reassignments to the node. Only a new node counts
-    as a new request."""
+async def test_controller_does_not_restart_reassignments_that_it_writes_back_to_the_node() -> None:
+    """The controller itself writes the remaining reassignments to the ZooKeeper node. Only a new
+    node counts as a new request."""
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         for each in ("fast", "slow"):
@@ -325,9 +325,9 @@ async def test_starting_controller_yields_to_the_event_loop_after_each_topic() -
 
 
 async def test_partition_state_is_not_written_when_its_leader_registered_again() -> None:
-    """The leader may have lost its last records in a power failure before it registered again. If
-    the controller wrote the state and then failed, the next controller would believe that the
-    leader registered before the write."""
+    """A leader that registered again may have lost its last records in a power failure. If the
+    state with this leader were written now, the next controller could not know that the leader has
+    restarted since its election."""
     async with hosted(1, obedient=3) as there:
         host = await started_controller(there)
         leader, _, third = there.obedient

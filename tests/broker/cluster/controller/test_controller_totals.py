@@ -43,7 +43,7 @@ def test_leader_elections_are_counted_by_cause() -> None:
     }  # fmt: skip
 
 
-def test_leaderless_time_is_added_when_a_leader_is_elected() -> None:
+def test_leaderless_time_of_a_partition_is_counted_when_its_leader_is_elected() -> None:
     totals, time = _totals()
     totals.observe(NoLeader("t", 0, (1,), (1, 2)))
     time.ms += 2_000

@@ -80,7 +80,7 @@ async def test_partition_state_is_set_only_at_the_expected_version() -> None:
 
 @pytest.mark.proves("clusters 3")
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_controller_write_with_lost_response_succeeds_if_the_node_has_its_content(
+async def test_controller_write_with_lost_response_succeeds_if_node_has_the_written_content(
     lost: int,
 ) -> None:
     there = await scene()
@@ -146,7 +146,7 @@ async def test_topic_deletion_removes_all_nodes_of_the_topic() -> None:
     assert (await there.does(DeleteTopic(3, "t")))[0] is Result.OK, "what isn't there is no error"
 
 
-async def test_each_multi_of_a_topic_deletion_checks_the_controller_epoch() -> None:
+async def test_each_zookeeper_multi_that_deletes_a_topic_checks_the_controller_epoch() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     await there.does(DeleteTopic(2, "t"))
@@ -212,7 +212,7 @@ async def test_partition_state_write_fails_if_a_broker_registered_after_the_deci
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_partition_state_retry_after_a_lost_response_ignores_new_registrations(
+async def test_retried_write_of_a_partition_state_succeeds_when_a_broker_has_registered(
     count: int,
 ) -> None:
     there = await scene()
@@ -236,7 +236,7 @@ async def test_partition_state_retry_after_a_lost_response_ignores_new_registrat
     assert [(each.result, each.version) for each in done] == [(Result.OK, 1)] * count
 
 
-async def test_partition_states_of_one_batch_share_a_zookeeper_multi() -> None:
+async def test_partition_states_of_one_batch_are_written_by_one_zookeeper_multi() -> None:
     there = await _three_states()
     before = len(there.ensemble.writes)
     done = await there.writes.do_states([_moved(each, each) for each in range(3)])
@@ -259,7 +259,7 @@ async def test_valid_partition_states_are_written_when_other_states_fail() -> No
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_partition_states_with_lost_response_succeed_if_nodes_have_their_content(
+async def test_partition_state_write_succeeds_when_only_its_response_is_lost(
     lost: int,
 ) -> None:
     there = await scene()

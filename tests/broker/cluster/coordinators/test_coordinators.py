@@ -100,7 +100,7 @@ async def _fetch_of_an_unstable_offset(
 async def test_new_coordinator_returns_an_offset_only_when_the_offset_is_stable(
     tmp_path: Path,
 ) -> None:
-    """The commit may be lost if the new leader fails."""
+    """An offset that is not stable yet may be lost if the new leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         handle = await _fetch_of_an_unstable_offset(broker, client)
@@ -163,7 +163,7 @@ async def test_coordinator_ignores_controller_requests_with_an_older_leader_epoc
         assert broker.phase() == "", "trap 27: a late load of an older epoch"
 
 
-async def test_shard_stays_loaded_when_the_same_leader_gets_a_newer_epoch(
+async def test_shard_stays_loaded_when_its_leader_gets_a_higher_leader_epoch(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -304,8 +304,9 @@ async def test_group_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -
 async def test_group_load_ignores_a_snapshot_of_truncated_records(
     tmp_path: Path,
 ) -> None:
-    """The new last batch has the same records as the truncated batch, but another leader epoch,
-    because another leader wrote it."""
+    """The broker wrote a snapshot, became a follower, truncated its last batch, and replicated the
+    same batch with a newer leader epoch. The log has the same length as before, but the snapshot
+    does not belong to it."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         replica = broker.lead()

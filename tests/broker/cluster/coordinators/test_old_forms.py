@@ -25,7 +25,8 @@ def settings_for_version(version: str, message_format: str = "0.10.2") -> Runtim
 
 
 def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
-    """Returns the magics in the log, and for each type of key the version of the last value."""
+    """Reads the log of partition 0. Returns the magic of its batches and, for each type of key, the
+    version of the last value."""
     data = b"".join(path.read_bytes() for path in broker.directory.glob("*-0/*.log"))
     magics, versions = set(), {}
     for header, _ in iter_stored(data):

@@ -60,7 +60,7 @@ def test_missing_producer_id_node_is_created_before_the_first_block() -> None:
     run_in_scene(conduct)
 
 
-def test_producer_id_block_is_skipped_when_its_response_is_lost() -> None:
+def test_broker_takes_the_next_producer_id_block_when_zookeepers_response_is_lost() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = MemoryZooKeeper(ensemble)
         await prepare(client)

@@ -82,8 +82,8 @@ async def coordinator_scene() -> AsyncIterator[CoordinatorScene]:
 
 
 def answers(error_code: int, of_all: int = NONE) -> Any:
-    """Returns a response with this error for each partition. ``of_all`` is the error of the whole
-    request."""
+    """Returns a fake broker's function. Its response has ``error_code`` for each partition, and
+    ``of_all`` as the error of the whole request."""
 
     async def answer(_: int, request: Value) -> Value:
         results = [
@@ -133,7 +133,7 @@ async def test_add_partitions_request_has_the_newest_common_version(
         ]
 
 
-async def test_verifications_that_wait_for_a_request_share_the_next_request() -> None:
+async def test_verification_calls_that_arrive_during_a_request_share_the_next_request() -> None:
     async with coordinator_scene() as here:
         go_on = asyncio.Event()
 
@@ -161,7 +161,7 @@ async def test_verifications_that_wait_for_a_request_share_the_next_request() ->
         assert ids == [["a"], ["b", "c", "a"], ["a"]], "an id is told apart by its answer"
 
 
-async def test_waiting_verification_with_a_lower_producer_epoch_is_refused() -> None:
+async def test_concurrent_verifications_of_a_producer_send_only_its_highest_epoch() -> None:
     async with coordinator_scene() as here:
         here.other.serve(API.key, 0, 5, answers(NONE))
         said = await asyncio.gather(*[here.ask(epoch=epoch) for epoch in (3, 5, 4)])
@@ -181,7 +181,7 @@ async def test_waiting_verification_with_a_lower_producer_epoch_is_refused() -> 
         (answers(NONE, NOT_COORDINATOR), NOT_COORDINATOR),
     ],
 )
-async def test_error_of_the_remote_coordinator_is_mapped_for_producers(
+async def test_coordinator_error_is_replaced_by_an_error_that_producers_handle(
     answer: Any, taken: int
 ) -> None:
     async with coordinator_scene() as here:
@@ -233,7 +233,7 @@ async def test_verification_fails_with_network_exception_when_its_response_is_mi
 
 
 class Pair(NamedTuple):
-    """A broker that coordinates transactions, and a broker that leads the partitions in them."""
+    """The transaction coordinator, and the leader of the partitions in the transactions."""
 
     coordinator: Broker
     leader: Broker
@@ -360,8 +360,8 @@ async def test_producer_gets_a_retriable_error_while_its_coordinator_is_unknown(
 
 
 async def test_producer_gets_not_leader_when_partition_leadership_has_moved(tmp_path: Path) -> None:
-    """After NOT_ENOUGH_REPLICAS the producer would retry on the old leader forever, without a
-    Metadata request."""
+    """If the old leader returned NOT_ENOUGH_REPLICAS, the producer would send the records to the
+    old leader again and again, and would never request Metadata."""
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE
@@ -372,7 +372,7 @@ async def test_producer_gets_not_leader_when_partition_leadership_has_moved(tmp_
         assert answer["error_code"] == NOT_LEADER_OR_FOLLOWER
 
 
-async def test_unadded_partition_is_written_when_verification_is_disabled(
+async def test_produce_to_a_partition_outside_the_transaction_succeeds_without_verification(
     tmp_path: Path,
 ) -> None:
     unverified = {"transaction.partition.verification.enable": "false"}

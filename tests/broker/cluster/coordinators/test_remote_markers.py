@@ -172,8 +172,8 @@ async def test_markers_that_arrive_during_a_request_share_the_next_request() -> 
 async def test_marker_error_of_a_partition_leader_is_mapped_for_the_coordinator(
     said: int, taken: int
 ) -> None:
-    """If a leader does not know the partition yet, the coordinator sends the marker again, because
-    the partition still exists."""
+    """UNKNOWN_TOPIC_OR_PARTITION becomes NOT_LEADER_OR_FOLLOWER, so that the coordinator sends the
+    marker again: the partition exists, and its leader only does not know it yet."""
     async with marker_scene() as here:
         here.other.serve(API.key, 0, 1, answers(said))
         here.cluster.leaders["orders", 0] = 2
@@ -181,7 +181,9 @@ async def test_marker_error_of_a_partition_leader_is_mapped_for_the_coordinator(
         assert await here.answered(1) == {("orders", 0): taken}
 
 
-async def test_markers_fail_when_connection_closes_and_next_request_reconnects() -> None:
+async def test_markers_fail_when_the_peer_disconnects_and_later_markers_use_a_new_connection() -> (
+    None
+):
     async with marker_scene() as here:
 
         async def hang_up(_: int, __: Value) -> None:
@@ -233,7 +235,7 @@ async def test_marker_gets_a_retriable_error_when_zookeeper_is_closed() -> None:
         assert await here.answered(1) == {("new", 0): NOT_LEADER_OR_FOLLOWER}
 
 
-async def test_markers_are_not_sent_to_brokers_without_transactions() -> None:
+async def test_markers_are_not_sent_to_brokers_that_do_not_support_transactions() -> None:
     async with marker_scene("0.10.2") as here:
         here.cluster.leaders["orders", 0] = 2
         here.write("orders", 0)

@@ -154,7 +154,7 @@ def entries(request: Value) -> list[dict[str, Any]]:
     return [each for topic in request["topics"] for each in topic["partitions"]]
 
 
-async def test_share_state_calls_of_one_turn_share_a_request_per_api_and_group() -> None:
+async def test_share_state_calls_of_one_turn_are_sent_in_one_request_per_api_and_group() -> None:
     async with share_scene() as here:
         here.other.serve(READ.key, 0, 0, answers(NONE))
         here.other.serve(WRITE.key, 0, 1, answers(NONE))

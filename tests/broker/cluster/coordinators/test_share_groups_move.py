@@ -92,7 +92,9 @@ async def test_share_start_offset_altered_on_the_coordinator_applies_on_the_lead
 
 
 @pytest.mark.parametrize("api", ["ShareFetch", "ShareAcknowledge"])
-async def test_share_request_to_another_broker_returns_the_leader(tmp_path: Path, api: str) -> None:
+async def test_share_request_to_a_broker_that_is_not_the_leader_returns_the_leader(
+    tmp_path: Path, api: str
+) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         assert (await set_level(cluster, 1))["error_code"] == NONE
         await cluster.create(TOPIC, 1)

@@ -111,7 +111,7 @@ async def coordinated(cluster: Members) -> Broker:
     return coordinator
 
 
-async def test_errors_of_the_share_coordinator_take_precedence_as_in_kafka(tmp_path: Path) -> None:
+async def test_share_coordinator_checks_for_errors_in_the_order_of_kafka(tmp_path: Path) -> None:
     async with members(tmp_path, ONE_PARTITION) as cluster:
         assert (await set_level(cluster, 1))["error_code"] == NONE
         coordinator = await coordinated(cluster)
@@ -141,7 +141,7 @@ async def test_errors_of_the_share_coordinator_take_precedence_as_in_kafka(tmp_p
             assert reply["results"] == []
 
 
-async def test_find_coordinator_returns_the_leader_of_a_share_partition_state(
+async def test_find_coordinator_returns_the_share_coordinator_of_a_share_partition(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path, SETTINGS) as cluster:

@@ -235,8 +235,8 @@ async def test_no_task_has_two_owners_when_the_coordinator_stops_during_a_reconc
 
 
 async def stop_coordinator(cluster: Members) -> None:
-    """Stops the coordinator of the group, and starts the broker again when another one is the
-    coordinator."""
+    """Stops the coordinator of the group. Starts the broker again when another broker has become
+    the coordinator."""
     node_id = (await cluster.coordinator("g", GROUP)).registry.node_id
     await cluster.stop(node_id)
     assert (await cluster.coordinator("g", GROUP)).registry.node_id != node_id
@@ -309,7 +309,7 @@ async def test_internal_topics_are_created_when_enough_brokers_are_running(tmp_p
         assert [created(cluster, topic) for topic in (STORE, REPARTITION)] == [1, 1]
 
 
-async def test_internal_topics_are_led_when_the_cluster_has_a_controller_again(
+async def test_internal_topics_created_without_a_controller_get_leaders_from_the_next_controller(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
@@ -329,14 +329,14 @@ async def test_internal_topics_are_led_when_the_cluster_has_a_controller_again(
 
 
 class _NoBroker:
-    """The owner of a ZooKeeper session without watches."""
+    """A fake broker with a ZooKeeper session. It ignores all changes of nodes."""
 
     def changed(self, kind: str, path: str) -> None: ...
 
 
 def away(cluster: Members) -> int:
-    """Registers a controller that does not exist, so that no broker is the controller until the
-    returned ZooKeeper session ends."""
+    """Registers the id of a broker that does not exist as the controller. Until the ZooKeeper
+    session of this registration ends, no broker is the controller. Returns the session's id."""
     session = cluster.ensemble.begin_session(_NoBroker())
     node = cluster_nodes.encode_controller(99, 0)
     path = cluster_nodes.CONTROLLER

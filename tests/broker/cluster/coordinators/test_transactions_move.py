@@ -134,8 +134,8 @@ async def test_fenced_coordinator_sends_markers_again_when_it_is_reelected(
 async def test_marker_is_sent_after_in_sync_replicas_have_the_prepare_record(
     tmp_path: Path,
 ) -> None:
-    """Before the in-sync replicas have the prepare record, the record may be lost if the new leader
-    fails."""
+    """If the marker were sent earlier, and the leader failed, a new leader without the Prepare
+    record could decide the transaction differently."""
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -154,7 +154,7 @@ async def test_marker_is_sent_after_in_sync_replicas_have_the_prepare_record(
         await eventually(lambda: len(broker.leaders.asked) == 2)
 
 
-async def test_waiting_load_of_a_transaction_shard_is_abandoned_at_leadership_loss(
+async def test_waiting_load_of_a_transaction_shard_is_cancelled_when_the_broker_loses_leadership(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:

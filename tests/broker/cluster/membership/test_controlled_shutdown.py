@@ -135,7 +135,7 @@ async def test_shutdown_is_not_requested_when_disabled_or_without_a_controller()
         assert there.other.asked == []
 
 
-async def test_shutdown_waits_for_the_backoff_only_between_attempts() -> None:
+async def test_controlled_shutdown_waits_before_its_next_attempt_but_not_after_its_last() -> None:
     async with scene() as there:
         there.time = time = NoWaiting()
         await there.asks(answer(LEFT), answer(LEFT), settings=ShutdownSettings(True, 2, 100))

@@ -84,7 +84,7 @@ async def test_configured_broker_id_cannot_be_changed() -> None:
     assert len(there.sessions) == 1, "ZooKeeper was not asked"
 
 
-async def test_join_fails_when_broker_id_is_unset_and_generation_is_disabled() -> None:
+async def test_join_fails_when_broker_id_is_unset_and_broker_id_generation_is_disabled() -> None:
     there = Scene()
     with pytest.raises(CannotJoin, match=r"broker\.id is not set"):
         await there.join(broker_id="-1", broker_id_generation_enable="false")

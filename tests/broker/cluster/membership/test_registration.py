@@ -90,7 +90,7 @@ async def test_registration_succeeds_when_its_response_is_lost() -> None:
 
 
 @pytest.mark.proves("clusters 16")
-async def test_registration_waits_for_the_node_of_another_session() -> None:
+async def test_registration_waits_until_the_node_of_another_session_is_removed() -> None:
     there = Scene()
     await there.begin()
     other = await there.another()
@@ -170,8 +170,8 @@ async def test_registration_succeeds_when_its_first_session_expired() -> None:
 async def test_registration_succeeds_if_the_old_node_disappears_during_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The process was paused while the old ZooKeeper session ended, so its wait for the end of this
-    session timed out."""
+    """The broker waits until its old ZooKeeper session ends. It is paused while the session ends,
+    so after the pause the wait times out although the old node no longer exists."""
     waits: list[asyncio.Timeout] = []
 
     def until_told(_: Time, seconds: float) -> asyncio.Timeout:
@@ -302,7 +302,7 @@ async def test_generated_broker_ids_are_unique_and_above_the_reserved_ids() -> N
 
 
 @pytest.mark.proves("clusters 19")
-async def test_preparing_the_znodes_of_kafka_twice_changes_no_node() -> None:
+async def test_second_creation_of_the_znodes_of_kafka_changes_no_node() -> None:
     zookeeper = MemoryZooKeeper(Ensemble())
     await prepare(zookeeper)
     before = len(zookeeper.ensemble.writes)

@@ -24,7 +24,9 @@ async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
     return registration_fence, time
 
 
-async def test_registration_is_unconfirmed_only_after_a_pause_near_the_session_timeout() -> None:
+async def test_broker_doubts_its_registration_after_pauses_of_a_third_of_its_session_timeout() -> (
+    None
+):
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     assert registration_fence.is_sure

@@ -21,8 +21,8 @@ VERSIONS = """
 3.9-IV0  7            4           8              3                  17    9
 3.9      7            4           8              3                  17    9
 """
-"""The versions that the branches 0.10.2, 1.0, 2.8 and 3.9 of Kafka send, as observed in their
-requests."""
+"""The versions of each API that brokers send to each other, by inter.broker.protocol.version. They
+were observed in requests of Kafka 0.10.2, 1.0, 2.8 and 3.9."""
 
 
 def _rows() -> list[tuple[str, dict[str, int]]]:
@@ -44,13 +44,13 @@ def test_inter_broker_requests_have_the_version_of_the_configured_release(
 
 
 @pytest.mark.proves("clusters 11")
-def test_inter_broker_api_has_no_version_when_the_release_lacks_the_api() -> None:
+def test_version_of_an_api_is_none_for_a_kafka_release_without_the_api() -> None:
     assert parse("0.10.2").version_of("OffsetForLeaderEpoch") is None
     assert parse("0.10.2").version_of("WriteTxnMarkers") is None
     assert parse("3.9").version_of("OffsetForLeaderEpoch") == 4
 
 
-def test_features_of_a_new_release_are_disabled_in_an_old_release() -> None:
+def test_inter_broker_features_of_release_3_9_are_disabled_for_release_0_10_2() -> None:
     old, new = parse("0.10.2"), parse("3.9-IV0")
     for name in (
         "has_leader_epochs",

@@ -159,7 +159,7 @@ async def test_peer_logs_in_before_its_first_request(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_peer_sends_tokens_without_requests_to_a_broker_with_handshake_v0(
+async def test_peer_sends_unframed_sasl_tokens_to_a_broker_with_sasl_handshake_v0(
     mechanism: str,
 ) -> None:
     fellow = FakeBroker(newest={sasl_handshake.API.key: 0})

@@ -310,7 +310,7 @@ async def test_acknowledged_acl_change_is_not_undone_by_a_delayed_read() -> None
         assert set(other.index) == {entry("alice")}, "what was answered before is not taken behind"
 
 
-async def test_acls_of_a_cancelled_change_can_be_removed() -> None:
+async def test_acls_of_an_add_request_that_was_cancelled_can_be_removed() -> None:
     async with scene() as there:
         store, _ = await there.broker(time=HeldThreads())
         changing = asyncio.create_task(store.change(many_acls(), []))

@@ -141,7 +141,7 @@ async def test_removal_of_expired_tokens_keeps_a_token_that_another_broker_renew
         await there.until(lambda: [each.token_id for each in other.all()] == [made.token_id])
 
 
-async def test_deleted_token_cannot_be_renewed() -> None:
+async def test_deleted_delegation_token_cannot_be_renewed() -> None:
     async with scene() as there:
         one, _ = await there.broker()
         made = await created(one)

@@ -34,7 +34,7 @@ def _key(version: int, name: str, topic_id: bytes) -> TopicKey:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_follower_fetch_requests_equal_those_of_the_reference_codec(version: int) -> None:
+def test_fetch_requests_of_a_follower_are_encoded_as_by_the_reference_codec(version: int) -> None:
     first, second = _key(version, "t", ID), _key(version, "ü" * 200, b"2" * 16)
     asked = {
         first: [Asked(0, 3, 10, 2, 1, 1000), Asked(4, 3, 1 << 40, 2, 1, 1000)],

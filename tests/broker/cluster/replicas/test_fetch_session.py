@@ -75,7 +75,7 @@ def test_follower_does_not_close_a_fetch_session_that_the_leader_lost() -> None:
     assert next_fields(session, ("t", 0, 5)) == (0, 0, {"t": [asked(0, 5)]}, {})
 
 
-def test_follower_starts_a_new_fetch_session_when_names_replace_topic_ids() -> None:
+def test_follower_starts_a_new_fetch_session_when_it_no_longer_sends_topic_ids() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5), by_id=True)
     session.answered(77)

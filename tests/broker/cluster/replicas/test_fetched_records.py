@@ -21,9 +21,7 @@ async def test_follower_appends_many_small_batches_of_one_response() -> None:
         await eventually(lambda: one.replica().high_watermark == 2 * AT_ONCE + 10)
 
 
-async def test_follower_flushes_fetched_records_before_its_next_fetch_request_reports_them() -> (
-    None
-):
+async def test_next_fetch_of_a_follower_reports_records_only_after_their_flush() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)

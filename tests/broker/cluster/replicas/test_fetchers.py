@@ -127,8 +127,8 @@ async def test_new_leader_fsyncs_the_truncation_that_it_made_as_a_follower() -> 
 async def test_leader_epoch_without_records_is_stored_by_the_leader(
     spoken: str,
 ) -> None:
-    """If the leader did not store the epoch, the second broker would keep records that the first
-    broker has truncated."""
+    """Broker 1 leads in an epoch without appending a record. If broker 1 did not store this epoch,
+    broker 2 would keep records that broker 1 does not have."""
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -148,7 +148,9 @@ async def test_leader_epoch_without_records_is_stored_by_the_leader(
 
 
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
-async def test_two_logs_that_each_have_epochs_the_other_lacks_become_identical(spoken: str) -> None:
+async def test_replicas_become_identical_when_each_has_leader_epochs_unknown_to_the_other(
+    spoken: str,
+) -> None:
     """KIP-279 describes this case."""
     one, _ = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
@@ -326,7 +328,7 @@ async def test_topics_are_fetched_by_name_when_some_topics_have_no_ids() -> None
 OLD = {"log.message.format.version": "0.10.2"}
 
 
-async def test_logs_are_truncated_to_high_watermark_without_leader_epochs() -> None:
+async def test_log_without_leader_epochs_is_truncated_to_the_high_watermark() -> None:
     """The log stores only magic 1, and the leader returns no newer magic to a follower."""
     one, two = fellows = [Fellow(each, "0.10.2", config=OLD) for each in (1, 2)]
     async with cluster(*fellows, topic_id=None) as controller:
@@ -426,7 +428,8 @@ async def test_follower_with_an_older_leader_epoch_waits_for_the_controller() ->
 async def test_unexpected_error_of_the_leader_is_retried(
     error_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka 0.10.2 refuses a whole Fetch because of an error in one partition."""
+    """For example, a leader with Kafka 0.10.2 refuses a whole Fetch because of an error in one
+    partition."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     refusals: list[int] = []
     real = Reader.partition
@@ -515,8 +518,8 @@ async def test_leader_reads_an_idle_partition_for_a_follower_only_after_an_appen
 async def test_fetcher_does_not_repeat_a_fetch_whose_records_were_appended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """While no partition changes, the fetcher repeats the same Fetch. A change makes it send a full
-    Fetch, which ends the repetition."""
+    """The fetcher repeats the same Fetch only until a partition has new records. The next Fetch
+    must contain the new offset of this partition."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
     async with cluster(*fellows) as controller:

@@ -151,7 +151,9 @@ async def controller_scene(
 # -- by the controller
 
 
-async def test_isr_changes_requested_during_a_request_share_the_next_request() -> None:
+async def test_isr_changes_that_wait_for_an_alter_partition_response_share_the_next_request() -> (
+    None
+):
     async with controller_scene() as house:
         first, second, third = FakeLedPartition(), FakeLedPartition(index=2), FakeLedPartition("u")
         house.writer.wanted(first, (1, 2), 3)
@@ -259,7 +261,6 @@ async def test_partition_can_request_another_isr_change_after_a_refusal() -> Non
 
 @pytest.mark.proves("clusters 14")
 async def test_isr_change_is_sent_only_when_the_broker_is_registered() -> None:
-    """The broker epoch of the previous session is invalid."""
     async with controller_scene() as house:
         house.epoch = -1
         partition = FakeLedPartition()
@@ -361,7 +362,7 @@ async def test_isr_write_succeeds_when_its_response_is_lost() -> None:
         assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
 
 
-async def test_pending_isr_change_is_written_by_the_next_session() -> None:
+async def test_isr_change_is_written_in_the_next_zookeeper_session_after_an_expiry() -> None:
     async with leader_writer() as (writer, ensemble, zookeeper):
         partition = FakeLedPartition()
         zookeeper.suspend()

@@ -37,8 +37,8 @@ REPLICAS = (1, 2, 3)
 
 
 class LeaderScene:
-    """Broker 1, which leads t-0 with three replicas, has no replica of t-1, and does not know topic
-    u."""
+    """Broker 1, to which a test sends requests. It leads t-0 with three replicas. It has no replica
+    of t-1, and does not know topic u."""
 
     def __init__(self, fellow: Fellow, controller: Controller) -> None:
         self.fellow = fellow
@@ -182,7 +182,7 @@ async def test_leader_serves_replica_fetches_only_to_assigned_replicas() -> None
         ("u", 0, UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_fetch_distinguishes_unknown_and_not_hosted_partitions(
+async def test_unknown_partitions_and_partitions_on_other_brokers_get_different_errors(
     topic: str, index: int, error_code: int
 ) -> None:
     async with leader_scene() as it:
@@ -193,7 +193,7 @@ async def test_fetch_distinguishes_unknown_and_not_hosted_partitions(
         assert answer["topics"][0]["partitions"][0]["error_code"] == error_code
 
 
-async def test_fetch_of_a_diverging_replica_returns_the_end_of_its_last_epoch() -> None:
+async def test_follower_whose_log_diverges_gets_the_end_offset_of_its_last_epoch() -> None:
     async with leader_scene(records=3) as it:
         await it.controller.lead(1, replicas=REPLICAS)
         it.fellow.append(2)
@@ -318,7 +318,7 @@ async def test_replica_of_an_old_release_gets_down_converted_records(
 
 @pytest.mark.proves("clusters 7")
 @pytest.mark.parametrize("version", [0, 1, 5])
-async def test_list_offsets_latest_is_log_end_for_replicas_only(
+async def test_list_offsets_returns_the_log_end_offset_as_latest_offset_only_to_replicas(
     version: int,
 ) -> None:
     async with leader_scene(records=3) as it:

@@ -12,8 +12,9 @@ SIZE = 100_000
 
 
 def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list[Fellow]:
-    """Returns two brokers. ``replicas`` is the list of throttled replicas of topic ``t``. ``side``
-    is the prefix of the throttle settings, leader or follower."""
+    """Returns two brokers that throttle replication. ``side`` is the prefix of the throttle
+    settings, for leaders or for followers. ``replicas`` lists the throttled replicas of topic
+    ``t``."""
     config = {
         f"{side}.rate": str(rate),
         "replication.quota.window.num": "2",

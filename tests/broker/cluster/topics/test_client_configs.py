@@ -148,7 +148,7 @@ def test_number_of_stored_client_settings_is_bounded(
     play(tmp_path, conduct)
 
 
-def test_invalid_user_node_is_logged_without_its_content(tmp_path: Path) -> None:
+def test_log_line_about_an_invalid_user_znode_does_not_contain_its_content(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         await scene.settle()

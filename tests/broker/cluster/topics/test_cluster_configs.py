@@ -136,7 +136,7 @@ def test_invalid_settings_are_ignored_and_kept_in_the_zookeeper_node(run_in_scen
     run_in_scene(conduct)
 
 
-def test_offsets_topic_stays_compacted_when_a_client_writes_delete_policy(
+def test_offsets_topic_stays_compacted_when_zookeeper_has_cleanup_policy_delete(
     run_in_scene: Played,
 ) -> None:
     async def conduct(scene: Scene) -> None:
@@ -167,7 +167,7 @@ def test_cluster_default_settings_and_settings_of_the_broker_itself_take_effect(
     run_in_scene(conduct)
 
 
-def test_controller_is_notified_only_of_changes_of_unclean_leader_election(
+def test_controller_is_notified_only_when_unclean_leader_election_enable_changes(
     run_in_scene: Played,
 ) -> None:
     async def conduct(scene: Scene) -> None:
@@ -305,7 +305,9 @@ def test_settings_change_keeps_settings_that_the_broker_has_not_read_yet(
     run_in_scene(conduct)
 
 
-def test_validate_only_or_refused_settings_change_writes_no_node(run_in_scene: Played) -> None:
+def test_settings_change_that_is_refused_or_only_validated_writes_no_node(
+    run_in_scene: Played,
+) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
         await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, True)

@@ -47,7 +47,7 @@ def test_repeated_topic_metadata_does_not_count_as_a_registry_change(
     assert registry.learnt(tell(cache, topic("t", [2], ID))) == ((), ())
 
 
-def test_added_partitions_count_as_a_change_of_the_registry(
+def test_registry_reports_a_topic_with_added_partitions_as_changed(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1], ID)))

@@ -43,7 +43,7 @@ ID = bytes(range(16))
 
 @dataclass
 class Host:
-    """A fake that returns whether this broker is the controller."""
+    """A fake of the controller's host. `is_active` says whether this broker is the controller."""
 
     is_active: bool = True
 
@@ -174,7 +174,7 @@ def test_creation_of_an_existing_topic_is_refused() -> None:
     run_in_scene(conduct)
 
 
-def test_topic_creation_overwrites_settings_of_an_unfinished_creation() -> None:
+def test_topic_creation_replaces_settings_left_by_an_earlier_unfinished_creation() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.zookeeper.create("/config/topics/t", b"")
 
@@ -398,7 +398,9 @@ def test_topic_change_waits_until_all_leaders_exist_or_topic_is_deleted() -> Non
     run_in_scene(conduct)
 
 
-def test_topic_change_wait_returns_the_unfinished_topics_at_its_timeout() -> None:
+def test_wait_for_topic_creations_or_deletions_returns_unfinished_topics_after_its_timeout() -> (
+    None
+):
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         assert await scene.topics.led({"t": 1, "u": 1}, 1) == ["u"]

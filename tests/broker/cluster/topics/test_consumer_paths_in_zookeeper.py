@@ -76,7 +76,7 @@ def test_empty_offset_node_is_read_as_a_missing_offset() -> None:
     run_in_scene(conduct)
 
 
-def test_offset_requests_fail_when_the_zookeeper_session_is_closed() -> None:
+def test_offsets_in_zookeeper_cannot_be_stored_or_read_when_the_session_is_closed() -> None:
     async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await zookeeper.close()
         assert isinstance(await offsets.keep([("g", "t", 0, 7)]), Closed)

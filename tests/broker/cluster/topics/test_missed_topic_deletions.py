@@ -53,7 +53,7 @@ class Scene:
         self.unheard.registered(7)
 
     async def passes(self, looks: int) -> None:
-        """Waits until ``looks`` checks, or all remaining checks, have run."""
+        """Waits until ``looks`` checks have run, or until no check remains."""
         while self.background.tasks and len(self.time.slept_s) < looks + 1:
             await asyncio.sleep(0)
 

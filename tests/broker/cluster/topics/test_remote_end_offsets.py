@@ -1,4 +1,4 @@
-"""Tests the lag of groups whose partitions are partly led by other brokers than the coordinator."""
+"""Tests the lag of groups in partitions that another broker leads than the group's coordinator."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ FIVE = dict.fromkeys(range(5))
 SIX = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 
 OF_KAFKA = Path(__file__).parents[3] / "data" / "cluster" / "assignments_of_kafka_3_9_2.csv"
-"""Assignments by ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 for random clusters. The
-fixed start index is also the first replica shift."""
+"""Replica assignments for random clusters, computed by ``AdminUtils.assignReplicasToBrokers`` of
+Kafka 3.9.2. For each cluster, the start index and the first replica shift have the same value."""
 
 
 def test_replica_assignment_equals_that_of_kafka_for_the_same_start_index() -> None:
@@ -108,7 +108,7 @@ def test_assignment_over_racks_is_balanced_over_racks_and_brokers(start: int) ->
     assert Counter(broker for each in found for broker in each) == dict.fromkeys(SIX, 6)
 
 
-def test_replicas_above_the_number_of_racks_are_on_different_brokers() -> None:
+def test_replicas_are_on_different_brokers_when_there_are_more_replicas_than_racks() -> None:
     found = assign(SIX, 6, 5, start=0, shift=0)
 
     assert all(len(set(each)) == 5 for each in found)

@@ -59,7 +59,7 @@ async def test_zookeeper_scan_includes_nodes_of_acls_users_and_tokens() -> None:
     assert sorted(path for path, _ in looked.bad) == sorted(set(bad) - {"/config/users/alice"})
 
 
-async def test_zookeeper_scan_only_counts_invalid_nodes_above_the_maximum() -> None:
+async def test_zookeeper_scan_counts_but_does_not_list_invalid_nodes_beyond_the_maximum() -> None:
     zookeeper = await filled()
     for number in range(module.BAD_MAX + 7):
         await zookeeper.create(f"/config/topics/t{number}", b"[")

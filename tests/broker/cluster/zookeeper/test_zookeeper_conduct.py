@@ -107,8 +107,8 @@ class Real:
         await asyncio.to_thread(taken_over)
 
     async def suspend(self, client: KazooZooKeeper) -> None:
-        """Reports a suspended connection to the client without suspending it, because kazoo would
-        immediately end a real suspension."""
+        """Reports to the client that its connection is suspended, although it is not. A really
+        suspended connection is not possible, because kazoo would end it at once."""
         client._connection_changed(Connection.SUSPENDED)
 
     async def close(self) -> None:
@@ -341,7 +341,7 @@ def test_zookeeper_watch_fires_once(run: Callable[[Conduct], None]) -> None:
 def test_lost_connection_fires_every_watch_and_keeps_the_session(
     run: Callable[[Conduct], None],
 ) -> None:
-    """kazoo removes all watches, so the code that set a watch must read its node again."""
+    """kazoo also removes each watch. The code that set it must read the node again."""
 
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
