@@ -94,17 +94,17 @@ class Core(Protocol):
         """Handles the close of a client connection that is in ``connections``."""
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Applies a run whose first record has the offset ``base_offset``: after a call, or during
-        a load."""
+        """Applies a run to the state. ``base_offset`` is the log offset of the run's first record.
+        Called for each run of an outcome, and for each run of the log during a load."""
 
     def restore(self, *part: Any) -> None:
         """Restores a part of a snapshot. Afterwards the later records of the log are replayed."""
 
     def wake(self, now: Now, budget: int) -> int:
-        """Does a part of the work that the core needs after the last `replay` and before `loaded`.
-        The part has at most ``budget`` groups or transactional ids.
+        """Called repeatedly after the last `replay` and before `loaded`: prepares at most
+        ``budget`` further groups or transactional ids.
 
-        Returns the number of groups or transactional ids in the part; 0 when no work is left.
+        Returns the number of groups or transactional ids that it has prepared; 0 when none is left.
         """
 
     def loaded(self, now: Now) -> Outcome:
@@ -132,8 +132,8 @@ class Reader(Protocol):
     """The number of records with an unknown type that were skipped, by type."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
-        """Returns the runs of a batch that can be replayed now, each with its base offset. A run of
-        None means that a large record is not decoded completely: the caller may pause.
+        """Returns the runs of a batch, each with its base offset. None in place of a run means that
+        a large record is not decoded completely yet, so that the caller can pause there.
 
         Raises CorruptStoredRecord if the batch can't be decoded.
         """
@@ -152,14 +152,14 @@ log's batches, the first offset, the leader epoch, and the wall time of the appe
 
 @slotted(frozen=True)
 class SnapshotForm(Generic[CoreT]):
-    """How the snapshot of one kind of core is written and read."""
+    """Functions that write and read the snapshot of one kind of core, and the name of its file."""
 
     file_name: str
     """The name of the snapshot file in the partition's directory."""
     blocks: Callable[[CoreT, ImageWriter, ImageHead, Callable[[], bool]], Iterator[bytes]]
-    """A function that yields all blocks of a snapshot except the last. Each block has the core's
-    state at the time of the block. The last argument returns True if the current slice has ended;
-    then the block ends too."""
+    """A function that yields all blocks of a snapshot except the last. A block contains a part of
+    the core's state as it is when the function yields the block. The last argument is a function
+    that returns True if the current slice has ended: the block must then end too."""
     restore: Callable[[CoreT, Image, int, int], Iterator[None]]
     """A function that restores a snapshot in short steps. The integers are the index of the
     partition and the number of partitions. Raises BadImage, KeyError and CorruptRecord."""
@@ -203,8 +203,8 @@ class Kind(Generic[CoreT]):
     """A function that returns the reply to a call that the runtime refuses, given the call and the
     error code."""
     not_served: Callable[[Any, int], Reply]
-    """A function that returns the reply to a call that did not reach a core, given the call and the
-    error code."""
+    """A function of a call and an error code. It returns the reply with this error code, for a call
+    that did not reach a core."""
     loading_error: Callable[[Any], int]
     """A function that returns the error code for a call that arrives while its core is being
     loaded."""
@@ -223,10 +223,11 @@ class Kind(Generic[CoreT]):
     """The types of calls that never set a deadline, so that the timer need not be checked after
     them."""
     counted: type
-    """The type of calls that the metrics count separately. If the settings allow it, these calls
-    are answered before their records are written."""
+    """The type of calls that the metrics count, such as OffsetCommit. A setting may allow replies
+    to such calls before their records are written."""
     often_idle: type | None = None
-    """A type of calls that set a deadline only if their outcome has records or events."""
+    """A type of calls that usually change no deadline. If the outcome of such a call has neither
+    records nor events, the runtime does not read the core's next deadline afterwards."""
     snapshot: SnapshotForm[CoreT] | None = None
     """How snapshots are written and read; None if a load always replays the whole log."""
     long_runs: LongRuns | None = None
@@ -238,10 +239,11 @@ class Kind(Generic[CoreT]):
     """True if the core has a method ``replay_all``, which replays several runs. The method gets the
     log offset of the first record, and returns the log offset after the last record."""
     note_producer: Callable[[AcceptedProducers, Any, int], None] | None = None
-    """A function that records the producer of an accepted run, if the run has a batch of its own.
-    The integer is the log offset of the run."""
+    """A function that is called with an accepted run and its log offset, and records the producer
+    of the run. None if this kind of core has no runs of producers."""
 
     @property
     def field_name(self) -> str:
-        """`things` in the form of a log field's name, such as ``transactional_ids``."""
+        """Returns `things`, the noun for the objects that this kind of core owns, in the form of a
+        log field, such as ``transactional_ids``."""
         return self.things.replace(" ", "_")

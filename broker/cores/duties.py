@@ -1,4 +1,4 @@
-"""The work on the shards of one kind that the broker does without a call of a client."""
+"""The work that the broker does on the shards of one kind of core without a request of a client."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ class Duties(Protocol):
         appended are lost."""
 
     def resigned(self, hosted: HostedShard[Any]) -> None:
-        """Called when another broker has become the leader of the partition, and takes over the
+        """Called when another broker has become the leader of the partition. That broker does the
         remaining work."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Called when the log has been replayed, before any call is answered. Raises Superseded.
+        """Prepares a shard to answer calls. The runtime calls this method after a load, when the
+        log of the shard is replayed. Raises Superseded.
 
-        Also called by `renew`. Also called when the log of a loaded shard was poisoned and accepts
-        writes again.
+        The runtime also calls this method in `renew`, and when the poisoned log of a loaded shard
+        accepts writes again.
         """
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:
-        """Returns True if a call must wait while the log accepts no writes, although the call
-        itself needs no record."""
+        """Returns True if the call must wait while the log accepts no writes. The runtime asks this
+        only for calls that write no records themselves."""
 
     def catch_up(self, hosted: HostedShard[Any]) -> None: ...
 
@@ -53,8 +54,8 @@ MakeDuties = Callable[[Sequence[HostedShard[Any]], Time, Work], DutiesT]
 
 
 class NoDuties:
-    """Implements `Duties` for a kind of shards that only answer calls and process deadlines: all
-    methods do nothing."""
+    """Implements `Duties` for shards that only answer calls and process deadlines. All methods do
+    nothing."""
 
     def __init__(self, _: Sequence[HostedShard[Any]], __: Time, ___: Work) -> None: ...
 

@@ -25,8 +25,9 @@ class Hooks:
     """The observer that gets the events of each outcome; None if events are dropped."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
-    """Called after the replies of a turn were released. Together with `before_replies`, it makes
-    the broker write to each connection only once."""
+    """A function that is called after the replies of a turn were released. The runtime calls
+    `before_replies` before that, so that the broker can write only once to each connection in a
+    turn."""
     cleaned_to: Callable[[int], int] = _never_cleaned
     """A function that returns, for a partition of the internal topic, the offset up to which the
     log cleaner has compacted the log."""

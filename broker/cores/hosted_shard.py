@@ -109,13 +109,13 @@ class HostedShard(Generic[CoreT]):
         this epoch is on disk."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
-        """Appends of clients' records, which are executed at the end of the turn."""
+        """The appends of produced records that are executed at the end of the turn."""
         self.renews = False
         """True if `Runtime.renew` was called and takes effect at the end of the turn."""
         self.touched = False
         """True if the shard is in the runtime's list of shards with work in this turn."""
         self.breakdowns = 0
-        """The number of internal errors in quick succession that caused another load."""
+        """The number of successive loads that internal errors have caused at short intervals."""
         self.broke_down_ms = 0
         """The monotonic time in ms of the last internal error of the shard."""
         self.pass_over: PassOver | None = None
@@ -258,11 +258,10 @@ class HostedShard(Generic[CoreT]):
     def _batches(
         self, units: Sequence[Sequence[Run]], wall_ms: int, batch_bytes_max: int
     ) -> Iterator[tuple[bytes, int, BatchHeader | None]]:
-        """Yields the batches with the runs of ``units``, each with its number of records. For a run
-        with a batch of its own, also yields the header of the batch.
+        """Yields batches that contain the runs of ``units``. With each batch, yields its number of
+        records, and its header if one run fills the whole batch (`TransactionalRun`, `MarkerRun`).
 
-        Runs before and after such a run are not merged into one batch, so that the log has the
-        order of the calls.
+        Batches never change the order of the runs, so that the log has the order of the calls.
         """
         offset = self.appended
         own = self._own_batches
@@ -296,8 +295,8 @@ class HostedShard(Generic[CoreT]):
         return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
-        """Rejects the waiting appends of clients' records, with the reason why the shard accepts
-        none."""
+        """Rejects all waiting appends of records that clients produced to the shard's log. The
+        error says why the shard accepts no records now."""
         foreign, self.foreign = self.foreign, []
         reason = f"The {self.kind.things} of this partition are {self.phase.value}"
         reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"

@@ -32,10 +32,11 @@ OLD, _NEW = ".old", ".new"
 HALF_BYTES_MIN = 32 << 10
 _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
-"""The maximum number of lines of one group or transactional id that are copied to the new file."""
+"""The maximum number of lines of one group or transactional id that a rotation copies to the new
+journal file."""
 _CARRIED_SHARE = 4
-"""Limits the lines that are copied to a new file: they have at most the maximum size of one file
-divided by this number."""
+"""A rotation copies some lines of the old file to the new file. The size of these lines is at most
+half of the maximum size of the journal, divided by this number."""
 
 
 class _OtherVersion(Exception):
@@ -147,10 +148,10 @@ class JournalFile:
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """Returns the last lines of each group or transactional id that occurs only in the old
-        file, as many lines as fit.
+        """Returns lines to carry over from the old journal file: the last lines of each group or
+        transactional id that does not occur in the new file.
 
-        Names with the most recent lines take precedence.
+        The total size is limited. Names with the most recent lines take precedence.
         """
         there = {name for name, _, _ in self._named(self._path)}
         found: dict[str, list[bytes]] = {}
@@ -170,8 +171,8 @@ class JournalFile:
         return b"".join(kept)
 
     def _named(self, path: str) -> Iterator[tuple[str, bool, bytes]]:
-        """Yields each line of a file, with the name of its group or transactional id. The flag is
-        True if the line reports the removal of this name."""
+        """Yields each line of a file, with the name of its group or transactional id. The bool is
+        True if the line reports that this group or id was removed."""
         with suppress(OSError, _OtherVersion):
             for line in self._lines(path):
                 with suppress(NotALine):

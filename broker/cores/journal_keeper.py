@@ -30,11 +30,11 @@ WRITE_AFTER_S = 0.1
 """The delay in seconds between the first unwritten change and the write. All changes during the
 delay share the write."""
 LOOK_AT_AGES_S = 1.0
-"""The interval in seconds at which a journal checks the ages of its entries, if it writes an entry
-only when the entry has a certain age."""
+"""Some entries are written only when they have a certain age. A journal checks the ages of these
+entries at this interval in seconds."""
 TRY_AGAIN_S = 5.0
-"""The delay in seconds between a change of the journal and the write of the journal file, if the
-last write failed."""
+"""The delay in seconds before the next write of the journal file if the last write failed. After a
+successful write, the delay is `WRITE_AFTER_S`."""
 ENTRIES_AT_ONCE = 500
 """The maximum number of entries that are passed to the thread at a time. Passing so many takes
 about 2 ms."""
@@ -115,8 +115,8 @@ class JournalKeeper(Generic[JournalT]):
         self._threads.stop()
 
     def _fold(self) -> None:
-        """Applies the observed events to the histories in memory. An exception in one event does
-        not affect other events."""
+        """Applies the observed events to the histories in memory. If an event causes an exception,
+        the other events are still applied."""
         while self.journal.observed:
             with self._errors.reporting("journal"):
                 self.journal.fold_observed()

@@ -106,8 +106,9 @@ async def _replay(
     """Replays the log in order, from the offset ``begin`` on, or from its start if ``begin`` is
     None.
 
-    If ``begin`` is given, the offsets must have no gaps. A gap means that the log cleaner has
-    removed a record, and the snapshot may still have its value. Raises BadImage for a gap.
+    ``begin`` is an offset in a snapshot that was loaded before. Raises BadImage if offsets are
+    missing after ``begin``: the log cleaner has removed records there, whose values the snapshot
+    may still contain.
     """
     log = hosted.log
     replay = reader.replay

@@ -51,8 +51,8 @@ class Observer:
 
 
 def at_any_time(report: Callable[[Any], None], kind: type = object) -> Report:
-    """Returns a report function for events of class ``kind``, from a function that does not need
-    the time."""
+    """Returns a function that gets an event and its time, and calls ``report`` with the event
+    alone. It ignores events that are not of class ``kind``."""
     if kind is object:
         return lambda event, _: report(event)
     return lambda event, _: report(event) if isinstance(event, kind) else None

@@ -1,5 +1,5 @@
-"""Records that a load skips, as `offsets.load.skip.records` or the same setting for transactional
-ids demands.
+"""Records that a load skips, because `offsets.load.skip.records` or the corresponding setting for
+transactional ids lists them.
 
 With such a setting an operator loses one unreadable record, instead of all groups or transactional
 ids of the partition. Each skipped record is logged.

@@ -37,8 +37,8 @@ EXPIRE_BUDGET = 100
 """The maximum number of passed deadlines of a shard that are handled at a time; one takes 40 us."""
 _KEYS_KEPT = 8192
 _KEYS_KEPT_CHARACTERS = 1_000_000
-"""The maximum total length of the cached keys. For a long group id, a lookup takes 10 us, and
-hashing the id as Kafka does takes 800 us."""
+"""The maximum total number of characters of the cached keys. The cache is for long group ids: a
+lookup takes 10 us, and the computation of Kafka's hash takes 800 us."""
 _ACTIVE = Phase.ACTIVE
 
 
@@ -67,9 +67,9 @@ class Runtime(Generic[CoreT, DutiesT]):
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
         self.hosted_shards = self.life.hosted_shards
-        """The same list object as `ShardLifecycle.hosted_shards`, not a copy."""
+        """The same list object as `ShardLifecycle.hosted_shards`: it shows later changes too."""
         self.duties = self.life.duties
-        """The work of the shards that no request causes."""
+        """The methods that the runtime calls at certain points in the life of a shard."""
         self._ticks_ns = time.ticks_ns
         self._kind = kind
         self._counted = kind.counted
@@ -198,8 +198,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
     ) -> None:
-        """Handles an exception in a call. If the call only reads, only this call fails. Otherwise
-        all calls whose replies were lost get an error, too."""
+        """Handles an exception in a call, and sends an error for the call. If the call could change
+        the state, also sends errors for other calls whose replies are lost."""
         answered = set()
         if isinstance(call, self._kind.reads):
             self.errors.caught("shard", error, partition=hosted.index)
@@ -306,10 +306,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Appends records of another writer, such as an admin client, to the log of a shard, and
-        reloads the shard.
+        """Appends records that a client, such as an admin client, produced to the log of a shard.
+        Then loads the shard again.
 
-        The append is executed at the end of the turn, after the shard's accepted records. Raises
+        The records are appended at the end of the turn, after the shard's accepted records. Raises
         NotActive if nothing was written, and the exceptions of ``append``.
         """
         hosted = self.life.by_partition.get(partition)
@@ -343,10 +343,10 @@ class Runtime(Generic[CoreT, DutiesT]):
             self.life.reload(hosted)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """At the end of the turn, calls `Duties.before_serving` of the shard again.
+        """Makes the runtime call `Duties.before_serving` again for an active shard, at the end of
+        the turn. The runtime rejects calls that write records until `before_serving` has returned.
 
-        Calls that need a record are rejected until `before_serving` has returned. If the shard is
-        being loaded, nothing is done, because the load calls `before_serving`.
+        A shard that is being loaded is not affected: the load itself calls `before_serving`.
         """
         if hosted.phase is Phase.ACTIVE:
             hosted.renews = True
@@ -368,8 +368,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Handles passed deadlines of the shards, up to a budget for each shard. Then sets the
-        timer again. Shards for which the slice has no time left come first in the next tick."""
+        """Handles deadlines that have passed, at most EXPIRE_BUDGET of each shard. If a slice is
+        too short for all shards, the next tick begins with the shards that were not handled."""
         self._timer = None
         now = self.time.now()
         began_ns = self._ticks_ns()
@@ -389,7 +389,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("tick", began_ns)
 
     def _refused(self, hosted: HostedShard[CoreT], call: Call) -> int | None:
-        """Returns the error code for a call to an inactive shard; None if the shard serves it."""
+        """Returns an error code if the shard can't serve the call in its phase; otherwise None."""
         phase = hosted.phase
         if phase is Phase.LOADING:
             return self._kind.loading_error(call)

@@ -37,7 +37,8 @@ class RuntimeSettings:
     encode: Callable[[Any, int], bytes] | None = None
     """A function that encodes runs, instead of `Kind.encode`. None means `Kind.encode`."""
     append_linger_ms: int = 0
-    """The time in ms that the end of a turn waits for records of further requests."""
+    """The time in ms by which the end of a turn is delayed, so that records of later requests are
+    appended with the same write."""
     loads_at_once: int = 1
     """The maximum number of shards that are loaded at the same time."""
 

@@ -45,8 +45,8 @@ _NOTHING: Outcome = ((), (), ())
 class ShardLifecycle(Generic[CoreT, DutiesT]):
     """The shards of one kind, and the changes of whole shards, such as loads and unloads.
 
-    ``take`` handles the outcome of a core's step that no call has caused. ``arm`` sets the timer
-    for a shard. Both are methods of `Runtime`.
+    ``take`` is called with each outcome that no call of a client has caused, such as the outcome of
+    a load. ``arm`` sets the timer for a shard. Both are methods of `Runtime`.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         """The number of partitions of the internal topic. It determines to which partition a key
         belongs."""
         self.failed = False
-        """True if a log accepts no records until a restart. The broker stops, because it can't
-        acknowledge the records."""
+        """True if a log has failed and accepts no records until the process restarts. The broker
+        then stops, because it can't acknowledge records."""
         self.snapshots: Snapshots | None = None
         self._snapshots_task: Task[None] | None = None
         self.observer = hooks.observer or Observer(time, errors)
@@ -87,8 +87,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._take = take
         self._arm = arm
         self._settled_ms = 0
-        """The monotonic time in ms at which the clients of the shard that was loaded last should
-        have returned."""
+        """The monotonic time in ms from which the broker assumes that all clients have returned
+        after the last load of a shard."""
         self._loads: dict[Task[None], None] = {}
         """The tasks that load shards, write snapshots, or prepare shards to serve, in the order of
         their start."""
@@ -213,8 +213,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return self.snapshots.oldest_needed(log.partition)
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Called before the log cleaner replaces inactive segments: writes a snapshot that stays
-        valid."""
+        """Called before the log cleaner replaces inactive segments. Writes a snapshot that covers
+        these segments, so that the snapshot is valid after the replacement."""
         hosted = self.by_partition.get(log.partition)
         if self.snapshots is not None and log.topic == self._kind.topic and hosted is not None:
             await self.snapshots.cover(hosted, log.active.base_offset)
@@ -231,11 +231,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @property
     def settling(self) -> bool:
-        """True if a shard is being loaded, or was loaded less than `SETTLING_MS` ago. The shard's
-        clients are then returning.
-
-        Work that can wait, such as snapshots and cleaning, waits until this is False.
-        """
+        """True if a shard is being loaded, or was loaded less than `SETTLING_MS` ago. In this time
+        clients reconnect to the shard, so work that can wait, such as snapshots and cleaning, waits
+        until this property is False."""
         return self.loading or self._time.real.now().mono_ms < self._settled_ms
 
     def unreadable(self) -> dict[str, str]:
@@ -273,8 +271,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._load_again(hosted, writable=True, after=after)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """Calls `before_serving` of the shard's `Duties` again, before the shard continues. Called
-        after the shard's accepted records were appended."""
+        """Stops serving the shard, calls `before_serving` of the shard's `Duties`, and then serves
+        the shard again. The caller has appended the shard's accepted records before."""
         hosted.renews = False
         if hosted.phase is Phase.ACTIVE:
             hosted.phase = Phase.UNWRITABLE
@@ -326,8 +324,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return answered
 
     def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
-        """Unloads a shard whose log accepts no records until a restart. The partition with the
-        failed log stops the broker."""
+        """Unloads a shard whose log has failed and accepts no records until the process restarts.
+        This method does not stop the broker; `Partition` does."""
         self.failed = True
         self._shut(hosted, Phase.UNLOADED)
 
@@ -338,8 +336,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._unload(hosted, phase)
 
     def _unload(self, hosted: HostedShard[CoreT], phase: Phase) -> list[Ticket]:
-        """Replaces replies whose records are not stable by errors, and answers every parked request
-        with NOT_COORDINATOR.
+        """Unloads a shard. A reply that waits until its records are stable becomes an error. Every
+        parked request gets NOT_COORDINATOR.
 
         Returns the tickets of the parked requests.
         """
@@ -368,8 +366,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         wait_ms: int = 0,
         after: Future[None] | None = None,
     ) -> None:
-        """Loads the log of an unloaded shard into a new core, after ``wait_ms``. If ``after`` is
-        given, also waits for it."""
+        """Loads the log of an unloaded shard into a new core. The load begins ``wait_ms`` later,
+        and not before the future ``after`` is done, if it is given."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
         self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
@@ -377,8 +375,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     async def _load_after(
         self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
     ) -> None:
-        """Loads one shard. If ``writable`` is False, also waits until the shard's log accepts a
-        probe write; the shard becomes active only then."""
+        """Loads a shard when ``wait_ms`` have passed and the future ``after`` is complete.
+        ``writable`` is False if the last write to the shard's log failed: the shard then stays
+        inactive until a probe write succeeds."""
         if wait_ms:
             await self._time.real.sleep(wait_ms / 1000)
         if after is not None:
@@ -443,10 +442,10 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return self.by_partition.get(hosted.index) is hosted
 
     def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
-        """Called when the number of in-sync replicas has fallen below min.insync.replicas, or is
-        sufficient again.
+        """Called when the number of in-sync replicas falls below min.insync.replicas, and when it
+        is sufficient again.
 
-        In both cases the state of the shard stays in memory.
+        The shard refuses writes in between, but its state stays in memory.
         """
         enough = hosted.partition.enough_in_sync
         if not enough and hosted.phase is Phase.ACTIVE:
@@ -491,7 +490,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
 
 class _Owner:
-    """The object through which a shard's partition reports failures and changes of the ISR."""
+    """Receives reports from the partition of a shard, about failures of its log and changes of its
+    ISR, and passes them to the shard's lifecycle."""
 
     __slots__ = ("_hosted", "_life", "producers")
 

@@ -43,8 +43,8 @@ SLICE_NS = 2_000_000
 """The maximum duration of one slice of encoding, in nanoseconds."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
-"""The minimum number of bytes that must be appended after a snapshot before the next snapshot is
-due. If the last snapshot is larger than this, its size is the minimum.
+"""A snapshot is due only when at least this many bytes were appended after the last snapshot. If
+the last snapshot is larger than this number, its size counts instead.
 
 256 KiB are about 6,000 offsets, which are replayed in about 5 ms. Unchanged entries are not encoded
 again, so that a snapshot costs the event loop less time than it saves at the next start.
@@ -62,7 +62,7 @@ encoded."""
 
 class Snapshots:
     """The snapshots of all shards of one kind. Only the event loop's thread may use this class,
-    unless a method says otherwise."""
+    except for the methods whose docstrings permit any thread."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class Snapshots:
         compacted the log."""
         self.written = 0
         self._begin: dict[int, int] = {}
-        """By partition: the log offset from which the log is replayed after the newest snapshot."""
+        """By partition: the log offset from which a load replays the log after a snapshot."""
         self._bytes: dict[int, int] = {}
         """By partition: the size of the newest snapshot in bytes."""
         self._place: dict[int, tuple[int, int]] = {}
-        """By partition: the place in the log from which a load after the newest snapshot replays,
-        as base offset of a segment and byte position in the segment."""
+        """By partition: the place from which a load replays the log after it has read the newest
+        snapshot. A place is the base offset of a segment and a byte position in this segment."""
         self._cost_s = 0.0
         """The total time in seconds for which snapshots have blocked the event loop."""
         self._pause_s = 0.0
@@ -193,8 +193,8 @@ class Snapshots:
             self._pause_s = max(POLL_S, rest_s)
 
     async def write_all(self, hosted_shards: Sequence[HostedShard[Any]]) -> None:
-        """Writes the snapshots that will shorten the next start. `run` then writes no more
-        snapshots."""
+        """Writes a snapshot of each shard whose log has grown enough, so that the next start loads
+        this shard faster. Called when the broker stops: `run` then writes no more snapshots."""
         self._closing = True
         while self._under_way:
             await self._time.sleep(0.001)
@@ -230,11 +230,11 @@ class Snapshots:
         return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
 
     async def cover(self, hosted: HostedShard[Any], offset: int) -> None:
-        """If the shard has a snapshot that does not begin after ``offset``, replaces it by a newer
+        """If the shard has a snapshot that begins at or before ``offset``, replaces it by a newer
         snapshot.
 
-        The log cleaner calls this before it compacts the log before ``offset``, which makes
-        snapshots that begin earlier invalid.
+        The log cleaner calls this method before it compacts the log up to ``offset``, because the
+        compaction makes the older snapshot invalid.
         """
         while hosted.index in self._under_way:
             await self._time.sleep(0.001)
@@ -395,6 +395,6 @@ def _look_failed(error: Exception) -> None:
 
 
 def _same(hosted: HostedShard[Any], core: Any) -> bool:
-    """Returns True if ``core`` is still the shard's current core. Otherwise the state of ``core``
-    may not be in the log."""
+    """Returns True if the shard is active and ``core`` is still its core. After the shard was
+    loaded again, the log may lack a part of the old core's state."""
     return hosted.core is core and hosted.phase is Phase.ACTIVE

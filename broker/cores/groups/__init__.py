@@ -1,2 +1,2 @@
 """The groups of one shard, as a core that the runtime runs: their records, their log lines, and the
-work on them that no call caused."""
+work that no call causes."""

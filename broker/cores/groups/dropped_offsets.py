@@ -1,5 +1,5 @@
-"""Drops the committed offsets of deleted topics in every shard: immediately, or before the shard
-serves again.
+"""Drops the committed offsets of deleted topics in every shard. A shard that is not loaded drops
+them before it serves requests again.
 
 A topic's entry in the registry remains until its offsets are dropped. Thus, after any kind of stop,
 the next process knows which shards must still drop them. A shard drops only offsets that were
@@ -31,7 +31,8 @@ _RETRY_S = 1.0
 
 @slotted(eq=False)
 class _Dropping:
-    """The ticket of one shard's deletions. It gets a reply when the tombstones are stable."""
+    """The ticket under which one shard deletes the offsets of deleted topics. It gets a reply when
+    the tombstones are stable."""
 
     dropped_offsets: DroppedOffsets
     hosted: HostedShard[GroupShard]
@@ -45,8 +46,8 @@ class _Dropping:
 class DroppedOffsets:
     """Drops the offsets of deleted topics in all shards of groups on this broker.
 
-    ``work`` handles the outcome of steps that no call caused. ``on_dropped`` is called with each
-    topic whose offsets all shards have dropped.
+    A shard drops offsets in steps, and ``work`` handles the outcome of each step. When all shards
+    have dropped the offsets of a topic, ``on_dropped`` is called with this topic.
     """
 
     def __init__(
@@ -57,8 +58,9 @@ class DroppedOffsets:
         on_dropped: Callable[[str], None],
     ) -> None:
         self.gone: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """By partition of the shard: the deleted topics whose offsets must still be dropped. The
-        value is the bound: only offsets that were committed before this log offset are dropped."""
+        """By partition of `__consumer_offsets` and name of a deleted topic: a log offset of the
+        partition. Committed offsets of the topic whose records are below this log offset must still
+        be dropped."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
@@ -82,14 +84,15 @@ class DroppedOffsets:
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
-        """Lowers the log offsets in ``gone`` to the log end offset. Records above the log end
-        offset are lost, and new records will get their log offsets."""
+        """Called when the shard is loaded again. Lowers each offset in ``gone`` to the log end
+        offset if it is higher. Otherwise the shard would also drop new commits, because they get
+        the log offsets of the lost records."""
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def resigned(self, hosted: HostedShard[GroupShard]) -> None:
         """Forgets which offsets must still be dropped in a shard, because another broker now leads
-        the partition. The new leader also learns the deletions from the controller."""
+        the partition. The controller reports the deleted topics to the new leader too."""
         self.gone.pop(hosted.index, None)
 
     def left(self, topic: str) -> dict[int, int]:
@@ -124,12 +127,14 @@ class DroppedOffsets:
             await asyncio.wait(waiting)
 
     def catch_up(self, hosted: HostedShard[GroupShard]) -> None:
-        """Starts to drop the remaining offsets in a shard that begins to serve calls."""
+        """Called when a shard begins to serve calls. Starts to drop the offsets that the shard must
+        still drop."""
         if self.gone[hosted.index] and hosted.phase is Phase.ACTIVE:
             self._begin(hosted, None)
 
     async def before_serving(self, hosted: HostedShard[GroupShard]) -> None:
-        """Drops all remaining offsets in a shard, before it serves calls that need a record.
+        """Drops all offsets of deleted topics that are still in a shard. Called before the shard
+        serves calls that write records.
 
         Raises Superseded.
         """
@@ -152,7 +157,8 @@ class DroppedOffsets:
             raise Superseded
 
     def holds_back(self, hosted: HostedShard[GroupShard], call: Call) -> bool:
-        """Returns True if a call would read an offset that must still be dropped."""
+        """Returns True if the call is an OffsetFetch that would return an offset of a deleted
+        topic, whose tombstone is not written yet."""
         gone = self.gone[hosted.index]
         if not gone or not isinstance(call, OffsetFetch):
             return False
@@ -182,8 +188,8 @@ class DroppedOffsets:
         done: asyncio.Future[None] | None,
         error_code: int,
     ) -> None:
-        """Called when the tombstones of a shard are stable. After an error, the shard tries
-        again."""
+        """Called when the tombstones of a shard are stable or could not be written. After an error,
+        the shard tries again."""
         if error_code == NONE:
             for name, below in topics.items():
                 if self.gone[hosted.index].get(name) == below:

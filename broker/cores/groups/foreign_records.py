@@ -20,11 +20,10 @@ from protocol.records.stored import iter_stored
 
 
 def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, now: Now) -> None:
-    """Raises CorruptRecords if a load of ``partition`` could not read the batches. The offsets in
-    ``data`` start at 0.
+    """Checks that a load of ``partition`` could read the batches in ``data``, whose offsets start
+    at 0. Raises CorruptRecords, whose text names the invalid record.
 
-    The exception's text names the record. The function is pure and takes as long as a load of the
-    batches, so it must run in a thread.
+    The function is pure. It takes as long as a load of the batches, so it must run in a thread.
     """
     shard = GroupShard(config)
     reader = GroupReader(shard, partition, partitions)

@@ -56,8 +56,8 @@ def not_stable(reply: Reply, error: Exception) -> Reply:
 
 
 def note_producer(producers: AcceptedProducers, run: OwnBatch, offset: int) -> None:
-    """Stores the producer of a transactional commit or marker that was accepted with log offset
-    ``offset``."""
+    """Stores the producer of a transactional commit or of a marker. ``offset`` is the log offset of
+    the accepted commit or marker."""
     if isinstance(run, MarkerRun):
         marker = Marker(run.producer_id, run.producer_epoch, run.coordinator_epoch, run.committed)
         producers.end(marker, offset)
@@ -117,8 +117,8 @@ def _state_blocks(
 ) -> Iterator[bytes]:
     """Yields blocks with the records of consumer, share or streams groups.
 
-    A classic group may be converted after the blocks of classic groups were made. Such a group is
-    in the snapshot twice, and the later entry counts.
+    If a classic group is converted after its block was made, the snapshot has this group twice. A
+    load uses the second entry.
     """
     encoded: list[bytes] = []
     for group in list(groups.values()):
@@ -134,10 +134,10 @@ def _state_blocks(
 def _pending_blocks(
     shard: GroupShard, writer: ImageWriter, begin_offset: int, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields blocks with the pending offsets of transactions that were committed before log offset
-    ``begin_offset``.
+    """Yields blocks with the pending offsets whose records are before log offset ``begin_offset``.
 
-    A load restores these offsets before it replays any record that may change them.
+    A load first restores these blocks. Then it replays the records from ``begin_offset`` on, which
+    may change the restored offsets.
     """
     encoded: list[bytes] = []
     offsets = 0

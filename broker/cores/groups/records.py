@@ -48,13 +48,14 @@ class GroupReader:
         self._partitions = partitions
         self._pass_over = pass_over
         self._at_home: set[str] = set()
-        """The groups that were found to belong to this partition."""
+        """The groups that are known to belong to this partition, so that their partition need not
+        be computed again."""
         self._ended: dict[int, int] = {}
         """By producer id: the highest producer epoch of the transaction markers that were read so
         far."""
         self._late: set[int] = set()
-        """The ids of the producers whose offset commits come after the end of their transaction.
-        Each of these ids is logged once."""
+        """The ids of producers for which a late offset commit was logged: a transactional commit
+        that is in the log after its transaction's marker. Each id is logged only once."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
         """Returns the runs of a batch, each with the offset of its first record. Raises
@@ -85,8 +86,8 @@ class GroupReader:
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
-        """Yields the runs of a transactional batch. Only committed offsets become pending; other
-        records apply at once."""
+        """Yields the runs of a transactional batch. Offsets are yielded as pending offsets of the
+        transaction. All other records are yielded unchanged, since they take effect at once."""
         is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
             if not isinstance(run, OffsetRun):
@@ -138,7 +139,7 @@ def runs_of_batch(
     skipped: Counter[int],
     pass_over: PassOver | None = None,
 ) -> Iterator[BasedRun]:
-    """Yields the runs of a batch of any magic, without the records to skip.
+    """Yields the runs of a batch of any magic. Records that ``pass_over`` names are omitted.
 
     Raises CorruptRecord if the batch can't be read, possibly after the first runs.
     """

@@ -39,10 +39,10 @@ def group_runtime(
     on_dropped: Callable[[str], None] = _ignore,
     topics: TopicsImage | None = None,
 ) -> GroupRuntime:
-    """Returns a runtime of groups, which has no shards yet.
+    """Returns a runtime of groups that has no shards yet.
 
-    ``on_dropped`` is called with each deleted topic whose offsets all shards have dropped.
-    ``topics`` is an image of the cluster's topics that all shards share.
+    The runtime calls ``on_dropped`` with the name of a deleted topic after all shards have dropped
+    the offsets of this topic. All shards share ``topics``, the image of the cluster's topics.
     """
     duties = partial(DroppedOffsets, on_dropped=on_dropped)
     kind = replace(GROUPS, new_core=partial(GroupShard, topics=topics))
@@ -70,8 +70,8 @@ class TopicsOfGroups:
         self._registry.on_changed = self._changed
 
     def received(self) -> None:
-        """Called after changes of the registry. Once all topics of the cluster are known, the
-        shards may drop their states of deleted topics."""
+        """Called when the registry has changed. When the registry has all topics of the cluster for
+        the first time, lets the shards look for deleted topics."""
         if not self.image.is_complete and not self._lacks_topics():
             self.image.is_complete = True
             for hosted in self._groups.hosted_shards:

@@ -1,8 +1,9 @@
 """Reads, sets and deletes the start offsets of share groups, for administrators.
 
-The group coordinator first writes a record. When that record is stable, this module calls the share
-coordinator, and then passes the result to the group coordinator. Because of this order, the share
-coordinator never deletes a state that is still initialized according to the group's log.
+To set or delete start offsets, the group coordinator first writes a record. When this record is
+stable, this module calls the share coordinator, and then passes the result to the group
+coordinator. Because of this order, the group's log never shows a state as initialized that the
+share coordinator has already deleted.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class ShareOffsets:
         make: Callable[[_Ticket, SharePartitionKey], Call],
         done: Callable[[Replies], None] | None = None,
     ) -> asyncio.Future[Replies]:
-        """Makes one call for each share partition. The future has all replies. ``done``, if given,
-        gets the replies first."""
+        """Makes one call for each share partition. When all replies have arrived, calls ``done``
+        with the replies, and then completes the returned future with them."""
         future: asyncio.Future[Replies] = asyncio.get_running_loop().create_future()
         replies: Replies = {}
         wanted = len(keys)
@@ -113,7 +114,7 @@ class ShareOffsets:
         report: Callable[[GroupShard, dict[bytes, tuple[int, ...]], Now], Outcome],
         replies: Replies,
     ) -> None:
-        """Reports the successful calls to the group's shard.
+        """Reports the successful replies of the share coordinator to the shard of the group.
 
         A shard that is not active gets no report. It requests the initialization or deletion of the
         states again later.

@@ -33,7 +33,7 @@ _AGAIN_S = 1
 
 
 class Persister(Protocol):
-    """The share coordinator, with the only method that this module calls."""
+    """The share coordinator, as this module uses it."""
 
     def submit(self, call: Call) -> None:
         """Submits a call. Its ticket gets a `StateReply`, possibly before this method returns."""

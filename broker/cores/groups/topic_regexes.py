@@ -64,7 +64,7 @@ class TopicRegexes:
 class _Authorizer(Protocol):
     """The methods of `broker.authorizer.authorizer.Authorizer` that `RegexResolver` calls.
 
-    The code of the cores must not import `broker.authorizer`, which is a layer above.
+    The import rules do not allow the code of the cores to import `broker.authorizer`.
     """
 
     @property
@@ -83,8 +83,8 @@ class _Authorizer(Protocol):
 
 
 class RegexResolver:
-    """Finds the topics that match a regex, without topics that the member who sent the regex may
-    not describe."""
+    """Finds the topics that match a member's regex. Topics that the member may not describe are
+    omitted."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class RegexResolver:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Sets the runtime of groups. The shards of this runtime request the matches of regexes."""
+        """Sets the runtime of groups whose regexes this object resolves."""
         self._groups = groups
 
     def observe(self, event: RegexesWanted) -> None:

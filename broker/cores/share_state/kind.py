@@ -37,7 +37,8 @@ def loading_error(call: Call | FindRedundant) -> int:  # noqa: ARG001
 
 
 def write_failed(reply: Reply) -> Reply:
-    """Returns the reply to send in place of a reply whose records could not be appended.
+    """Returns the reply that replaces ``reply``, because the records of ``reply`` could not be
+    appended.
 
     The error code is NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR. Source: Kafka 4.3.1
     ``CoordinatorOperationExceptionHelper``.

@@ -17,7 +17,7 @@ _SHOWN = 10
 def observe(event: Any) -> None:
     if isinstance(event, SnapshotsMissing):
         logger.warning(
-            "updates of share partitions without their snapshot ignored",
+            "updates of share partitions ignored, because their snapshots are missing",
             share_partitions=len(event.keys),
             first=[coordinator_key(key) for key in event.keys[:_SHOWN]],
             advice="the groups initialize these share partitions again",

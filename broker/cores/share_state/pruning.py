@@ -79,7 +79,7 @@ class Pruning:
             self._runtime.submit(hosted, DeleteState(_Unawaited(), key))
         if keys:
             logger.info(
-                "states of share partitions deleted with their topics",
+                "states of share partitions deleted, because their topics were deleted",
                 partition=hosted.partition.name,
                 share_partitions=len(keys),
             )
@@ -87,9 +87,8 @@ class Pruning:
     async def _prune(self, hosted: HostedShareStates) -> None:
         """Deletes the redundant records of a shard.
 
-        The deletion waits until newer snapshot records are stable and flushed. Otherwise a power
-        failure could lose the newer snapshot records after the segments with the older ones were
-        deleted.
+        First flushes the log. Otherwise a power failure could lose a newer snapshot record after
+        the segment with the older snapshot record was deleted.
         """
         found = Awaited[RedundantReply]()
         self._runtime.submit(hosted, FindRedundant(found))

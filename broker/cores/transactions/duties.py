@@ -1,9 +1,9 @@
-"""The work of the shards of transactional ids that no request causes: each load begins a new leader
-epoch.
+"""The work that shards of transactional ids do without a request: each load of a shard begins a new
+leader epoch.
 
-The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its
-transaction markers. After a marker of this load, a partition rejects late markers of earlier loads
-(TRANSACTION_COORDINATOR_FENCED).
+The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of the shard's
+transaction markers. After a partition has received a marker with this epoch, it rejects late
+markers of earlier loads (TRANSACTION_COORDINATOR_FENCED).
 
 A partition may have a marker of a higher epoch whose coordinator no longer exists: the partition's
 data may come from a Kafka cluster, ``__transaction_state`` may come from a backup, or an operator
@@ -27,8 +27,8 @@ logger = structlog.get_logger(__name__)
 
 
 class TransactionDuties:
-    """The work on the shards of transactional ids that the broker does without a call of a client,
-    except the sending of markers (`markers.py`)."""
+    """Does the work on shards of transactional ids that the broker begins without a request of a
+    client. The sending of markers is not included: `markers.py` does it."""
 
     others_coordinate = False
     """True if another broker may have a higher coordinator epoch; False in a standalone broker."""
@@ -36,8 +36,8 @@ class TransactionDuties:
     def __init__(self, _: Sequence[HostedShard[Any]], time: Time, __: Work) -> None:
         self._time = time
         self._above: dict[int, int] = {}
-        """By partition of ``__transaction_state``: a coordinator epoch that the next leader epoch
-        must exceed."""
+        """By partition of ``__transaction_state``: the highest coordinator epoch that was found in
+        markers. The next leader epoch of the partition must be higher."""
 
     def resume(self, unfinished: Any) -> None: ...
 
@@ -46,10 +46,11 @@ class TransactionDuties:
     def resigned(self, hosted: HostedShard[Any]) -> None: ...
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Begins a new leader epoch, which is first written to disk. Raises Superseded.
+        """Begins a new leader epoch for the shard, and writes it to the disk before the shard
+        serves requests. Raises Superseded.
 
-        If the epoch can't be written, the log accepts no writes. The next record then fails and the
-        shard is loaded again. That load begins the epoch before the shard serves.
+        If the epoch can't be written, the log accepts no writes. The next record of the shard then
+        fails, and the shard is loaded again. This load begins the epoch.
         """
         core = hosted.core
         above = self._above.get(hosted.index, -1)
@@ -63,17 +64,15 @@ class TransactionDuties:
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
         """Returns True if the shard must begin an epoch above ``coordinator_epoch``, because a
-        partition has markers of that epoch.
-
-        In a standalone broker, the coordinator of that epoch no longer exists. In a cluster, it may
-        be on another broker.
-        """
+        partition has markers of this epoch and rejects markers of a lower epoch. In a standalone
+        broker, the coordinator that wrote these markers no longer exists. In a cluster, another
+        broker may still be this coordinator."""
         if coordinator_epoch <= hosted.leader_epoch:
             return False  # the shard has already begun a higher epoch
         if coordinator_epoch > self._above.get(hosted.index, -1):
             self._above[hosted.index] = coordinator_epoch
             logger.warning(
-                "partition has markers of a later coordinator epoch, raising the epoch",
+                "coordinator epoch raised: a partition has markers of a later epoch",
                 partition=hosted.partition.name,
                 epoch=hosted.leader_epoch,
                 later_epoch=coordinator_epoch,

@@ -27,8 +27,8 @@ _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
 
 @slotted(frozen=True)
 class StableLater:
-    """The reply that replaces `SendMarkers` if the Prepare record of the transaction is in the log,
-    but not stable in time."""
+    """A reply of a transaction shard. At the deadline of the call, the Prepare record of the
+    transaction is in the log but not yet stable, so the ``markers`` must not be sent yet."""
 
     markers: SendMarkers
 

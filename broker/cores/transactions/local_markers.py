@@ -133,8 +133,9 @@ class LocalMarkers:
 
 
 class _OffsetsEnded:
-    """The ticket of a marker that a shard of groups writes. It translates the shard's error codes
-    to those of a partition."""
+    """The ticket of a marker that a shard of groups writes to its log. If the shard is not
+    available, the ticket replaces the coordinator error by NOT_LEADER_OR_FOLLOWER: the sender of
+    the marker expects the errors of a partition."""
 
     __slots__ = ("_ticket",)
 

@@ -56,8 +56,8 @@ RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
 """The maximum pause in ms before a marker is sent again to a partition that has rejected it."""
 REPORT_AFTER = 5
-"""The number of failed rounds after which a log line reports the transaction. These rounds take
-some seconds."""
+"""The number of failed attempts to send the markers of a transaction after which a log line reports
+the transaction. These attempts take some seconds."""
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
 """The error codes after which a marker is not sent again: it was written, or the partition no
@@ -136,11 +136,11 @@ class MarkerSender:
     def _await_stable(
         self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
     ) -> None:
-        """Passes ``markers`` to this sender when the Prepare record is stable, however long the
-        disk takes.
+        """Passes ``markers`` to this sender as soon as the Prepare record is stable. The wait has
+        no time limit.
 
-        If the shard is reloaded before that and the Prepare record is in its log, the shard
-        requests the markers again.
+        If the shard is loaded again during the wait, and the log contains the Prepare record, the
+        loaded shard requests the markers again.
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
@@ -167,18 +167,17 @@ class MarkerSender:
     # -- a round: one marker to each partition
 
     def _ask(self, sending: Sending) -> None:
-        """Schedules a round, in which each partition gets one marker. It starts after this turn's
-        replies, at the latest in the next turn."""
+        """Queues the markers of a transaction for the next round. A round sends one marker to each
+        partition. It starts after the replies of this turn, at the latest in the next turn."""
         self._queue.append(sending)
         if self._worker is None and not self._is_due:
             self._is_due = True
             get_running_loop().call_soon(self.ask_due)
 
     def ask_due(self) -> None:
-        """Starts to send the markers that are due: at once within the turn's time, and the
-        remaining markers in slices.
+        """Sends the markers that are due: directly while the turn has time left, then in slices.
 
-        The turn calls this after it has sent its replies. Thus EndTxn is answered before its
+        The turn calls this method after it has sent its replies. Thus EndTxn is answered before its
         markers are written, but the markers are written before the client's next request arrives.
         """
         if not self._is_due:
@@ -256,8 +255,8 @@ class MarkerSender:
             self._later(sending, self._ask_again)
 
     def _give_way(self, sending: Sending) -> None:
-        """Stops sending a transaction's markers, because a partition has a marker of another broker
-        with a higher coordinator epoch.
+        """Stops sending a transaction's markers. Called when a partition already has a marker with
+        a higher coordinator epoch, which another broker wrote.
 
         If this broker is elected again, its epoch is higher, and it sends the markers again.
         """
@@ -321,10 +320,10 @@ class MarkerSender:
     def _completed(self, sending: Sending, error_code: int) -> None:
         """Handles the shard's reply to `_submit_result`.
 
-        If the log of the shard is poisoned, the result is submitted again later. In all other cases
-        nothing is repeated. A shard that is loaded again requests the markers again. If the shard's
-        record is only slow to become stable, the record is in the log, and the next transaction may
-        have started.
+        If the log of the shard accepts no writes, submits the result again later. After any other
+        reply, even an error, the work for these markers has ended. If the shard was unloaded, its
+        next load requests the markers again. If the record is not stable yet, it is in the log, and
+        may not be written again, since the next transaction may have started.
         """
         if self._is_outdated(sending):
             return
@@ -336,7 +335,8 @@ class MarkerSender:
             sending.over.set()
 
     def _is_outdated(self, sending: Sending) -> bool:
-        """Returns True if the shard has requested the same markers again, or was unloaded."""
+        """Returns True if these markers must no longer be sent: the shard has requested them again,
+        or it was unloaded."""
         transactional_id = sending.markers.transactional_id
         if self._sendings.get(transactional_id) is not sending:
             return True

@@ -62,8 +62,8 @@ class Sending:
             markers.rules,
         )
         self.todo: deque[Place] = deque()
-        """The partitions to which this round has not yet sent a marker. The partitions of
-        ``__consumer_offsets`` come first."""
+        """The partitions to which no marker was sent in the current round of attempts. The
+        partitions of ``__consumer_offsets`` come first."""
         self.waiting = 0
         """The number of markers that were sent and have not been answered."""
         self.again: dict[Place, int] = {}
@@ -74,7 +74,7 @@ class Sending:
         """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch than the marker;
         otherwise NONE."""
         self.rounds = 0
-        """The number of rounds in which a partition rejected its marker."""
+        """The number of times that the markers were sent and a partition rejected its marker."""
         self.timer: TimerHandle | None = None
         self.over = Event()
         """An event that is set when the transaction is complete and no more markers are sent."""

@@ -1,8 +1,9 @@
 """Tests that Muster loads a data directory of Apache Kafka 4.3.1 with an open transaction that
 contains offset commits.
 
-tests/data/kafka-groups/README.md describes the directory. The transactions in the directory are
-committed, aborted or open, or later commits outside transactions have replaced their offsets.
+The directory has committed, aborted and open transactions. Later commits outside transactions have
+replaced the offsets of some transactions. tests/data/kafka-groups/README.md describes the
+directory.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def own_batches(adopted: Path) -> list[tuple[bytes, BatchHeader]]:
     ]
 
 
-def test_marker_bytes_and_commit_header_equal_those_of_kafka(adopted: Path) -> None:
+def test_marker_and_commit_header_have_the_same_bytes_as_in_kafka(adopted: Path) -> None:
     """The values of the commits differ: Kafka 4.3 writes version 4, and Muster writes version 3."""
     found = own_batches(adopted)
     markers = 0

@@ -65,7 +65,9 @@ def test_read_committed_fetch_ends_at_an_open_transaction(adopted: Broker) -> No
         assert keys == [b"a", b"b", b"c", b"d"], "who reads uncommitted records reads all"
 
 
-def test_read_committed_list_offsets_ends_at_an_open_transaction(adopted: Broker) -> None:
+def test_list_offsets_with_read_committed_ends_at_the_start_of_an_open_transaction(
+    adopted: Broker,
+) -> None:
     def asked(timestamp: int, isolation_level: int) -> int:
         with Wire(adopted.port) as wire:
             request = {
@@ -103,7 +105,7 @@ def test_describe_producers_returns_the_start_offset_of_an_open_transaction(
 
 
 @pytest.mark.parametrize("rules", [1, 2])
-def test_transactions_end_when_the_log_has_a_later_coordinator_epoch(
+def test_transactions_complete_when_partitions_have_a_higher_coordinator_epoch(
     brokers: Callable[..., Broker], rules: int
 ) -> None:
     """The data directory comes from a cluster with coordinator epoch 40."""

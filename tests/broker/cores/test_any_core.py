@@ -186,7 +186,7 @@ COUNTERS: Kind[CounterCore] = Kind(
 
 
 class NoDuties:
-    """The duties of a counter shard. A counter shard has no duties."""
+    """Implements `Duties` without any effect."""
 
     def __init__(self, *_: object) -> None:
         pass

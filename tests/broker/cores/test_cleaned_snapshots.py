@@ -70,8 +70,8 @@ async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[
 
 
 class Copies:
-    """Copies of a partition of the offsets topic, each made between two turns, with the content of
-    the running shard at that time."""
+    """Copies of the directory of a partition of the offsets topic. Each copy is made between two
+    turns, and is stored together with the state that the shard had at this time."""
 
     def __init__(self, broker: Broker, directory: Path) -> None:
         self.broker = broker
@@ -88,7 +88,7 @@ class Copies:
         self.made.append((there, content(hosted.core) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
-        """Makes a copy after each cleaning and each snapshot from now on."""
+        """Patches the broker so that it calls `make` after each cleaning and each snapshot."""
         cleaner, images = self.broker.cleaning, self.broker.groups.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write

@@ -41,7 +41,7 @@ async def churn(broker: Broker, rounds: int) -> None:
             )
 
 
-async def test_cleaning_bounds_transaction_log_size_by_its_live_records(
+async def test_cleaning_removes_most_records_of_the_transaction_log_and_loses_no_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)

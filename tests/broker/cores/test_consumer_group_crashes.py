@@ -85,7 +85,7 @@ class Crashes:
         self.groups = group_runtime(RuntimeSettings(CONFIG), self.time, Slicer(self.time))
         self.states: list[State] = []
         self.answered = 0
-        """The index of the newest state whose heartbeat was answered."""
+        """The index of the newest state of the group that results from an answered heartbeat."""
         self.last: dict[str, ConsumerHeartbeatReply] = {}
         self.loads = self.failures = self.rejected = 0
 

@@ -120,11 +120,10 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
     power: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before the kill, half of the shards do not drop the offsets of the deleted topic. For each of
-    these shards, the topic list stores a log offset: commits below it belong to the deleted topic.
-    After a power loss, the log of a shard may end before this log offset. Later commits for the new
-    topic then start at the new log end and must be kept. The topic list has version 3 if the broker
-    supports consumer groups."""
+    """The broker is killed after half of the shards have dropped the offsets of the deleted topic.
+    For each other shard, the topic list stores a log offset, below which all commits belong to the
+    deleted topic. A power loss can cut the shard's log at a lower offset. New commits for the
+    recreated topic can then be below the stored log offset, and must be kept nevertheless."""
     settings = SETTINGS | {"group.coordinator.rebalance.protocols": protocols}
     fs = SimulatedFiles()
     begin = DroppedOffsets._begin
@@ -176,8 +175,8 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
 
 
 async def test_offsets_of_a_deleted_topic_are_dropped_after_the_disk_was_full() -> None:
-    """The topic is recreated. The registry entry of the deleted topic remains until the tombstones
-    are written."""
+    """The topic is deleted while the disk is full, so the shards can't write tombstones. The topic
+    is created again before they can. Until then, the registry stores the deletion."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)

@@ -62,16 +62,20 @@ OTHER = dataclasses.replace(STATIC, member_id="other")
 EMPTY = dataclasses.replace(GROUP, members=[], leader=None, protocol_name=None)
 
 UNREADABLE: dict[str, tuple[bytes, bytes | None, str]] = {
-    "an empty key": (b"", VALUE, "key is missing or too short"),
-    "a key of one byte": (b"\0", VALUE, "key is missing or too short"),
-    "a key that ends in its group": (b"\0\1\0\x05g", VALUE, "has no string"),
+    "an empty key": (b"", VALUE, "key is missing, or too short"),
+    "a key of one byte": (b"\0", VALUE, "key is missing, or too short"),
+    "a key that ends in its group": (b"\0\1\0\x05g", VALUE, "ends within the string"),
     "a key that is not UTF-8": (b"\0\2\0\1\xff", group_value(GROUP), "not UTF-8"),
-    "an empty value": (KEY, b"", "a value of 0 bytes has no version"),
+    "an empty value": (KEY, b"", "a value of 0 bytes is too short to contain a version"),
     "a consumer group without epoch": (b"\0\3\0\1g", b"\0\0", "ConsumerGroupMetadata"),
     "a value of version 5": (KEY, b"\0\5" + VALUE[2:], "value version 5 is unknown"),
     "a value that is cut": (KEY, VALUE[:-1], "a field of 8 bytes"),
     "a group value that is cut": (group_key("g"), group_value(GROUP)[:-1], "a field of"),
-    "a group with minus one members": (group_key("g"), no_members(-1), "-1 members"),
+    "a group with minus one members": (
+        group_key("g"),
+        no_members(-1),
+        "the number of members is -1",
+    ),
     "a group with two billion members": (group_key("g"), no_members(2**31 - 1), "a field of"),
     "the same member twice": (group_key("g"), twice(MEMBER), "the same member id"),
     "the same instance twice": (
@@ -111,7 +115,7 @@ async def produce_as_admin(broker: Broker, data: bytes, **fields: Any) -> dict[s
 
 
 async def begin(broker: Broker) -> None:
-    """Creates topic ``t``, and commits an offset of 1 in it for group ``g``."""
+    """Creates topic ``t``. Group ``g`` commits offset 1 of this topic."""
     await asked(broker, lambda wire: create_topic(wire, "t"))
     await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
     assert await asked(broker, lambda wire: commit(wire, 1)) == NONE
@@ -119,7 +123,7 @@ async def begin(broker: Broker) -> None:
 
 @pytest.mark.parametrize("compression", [0, GZIP, LZ4], ids=["plain", "gzip", "lz4"])
 @pytest.mark.parametrize("what", UNREADABLE)
-async def test_unreadable_client_record_for_the_offsets_topic_is_refused(
+async def test_unreadable_record_that_a_client_produces_to_the_offsets_topic_is_refused(
     tmp_path: Path, what: str, compression: int
 ) -> None:
     key, value, why = UNREADABLE[what]
@@ -232,8 +236,7 @@ async def test_produce_response_has_the_partitions_in_the_order_of_the_request(
 async def test_admin_client_records_are_appended_after_the_commits_of_the_turn(
     tmp_path: Path,
 ) -> None:
-    """The runtime appends the records of an admin client after the commits that it accepted in the
-    same turn, so that these commits keep their log offsets."""
+    """The commits already have log offsets, so the records of the admin client must follow them."""
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards

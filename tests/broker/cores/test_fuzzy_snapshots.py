@@ -54,13 +54,14 @@ histories = st.lists(
 
 
 class Case(NamedTuple):
-    """A history, the index of the run before which the snapshot begins, and the numbers of runs
-    between the slices of the snapshot."""
+    """A history, and the times at which the slices of its snapshot run. The snapshot begins before
+    the run with the index ``begin``."""
 
     runs: list[Run | OwnBatch]
     begin: int
     gaps: list[int]
-    """The number of runs before each slice except the first one; 0 when no runs remain."""
+    """For each slice of the snapshot: the number of runs that are replayed after it, before the
+    next slice."""
 
 
 @st.composite
@@ -154,8 +155,8 @@ def test_snapshot_and_later_records_restore_the_state_of_a_full_replay(case: Cas
 def test_cleaning_before_the_begin_offset_does_not_change_the_loaded_state(
     case: Case, data: st.DataObject
 ) -> None:
-    """The cleaning removes superseded records below the begin offset, and in some cases also
-    tombstones. It stops at the start of an open transaction."""
+    """Below the snapshot's begin offset, the cleaning removes superseded records, and in some cases
+    tombstones. It stops at the first record of an open transaction."""
     log = based(case.runs)
     image, _ = take(case, log)
     ends = ends_of(log)
@@ -221,8 +222,8 @@ def ends_of(log: Based) -> list[bool | None]:
 
 
 def clean(log: Based, drop_tombstones: bool) -> Based:
-    """Returns the last record of each key as a separate run, and all markers. Omits tombstones if
-    ``drop_tombstones``."""
+    """Returns the log after a cleaning: the last record of each key, as a run of its own, and all
+    markers. Omits tombstones if ``drop_tombstones``."""
     last: dict[tuple[object, ...], tuple[int, Run | OwnBatch]] = {}
     for base, run in log:
         match run:

@@ -192,7 +192,7 @@ async def test_exception_in_a_read_request_fails_only_this_request(
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
 
 
-async def test_shard_waits_before_its_next_load_when_deadlines_fail_repeatedly(
+async def test_shard_waits_before_it_loads_again_when_its_timers_raise_exceptions_repeatedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = MockTime()
@@ -283,7 +283,7 @@ async def test_failing_callback_of_a_topic_deletion_does_not_stop_later_callback
         assert broker.internal_errors.counts["topic_gone"] == 1
 
 
-async def test_remaining_broker_parts_stop_when_one_part_fails_to_stop(
+async def test_broker_stop_closes_all_logs_when_its_parts_raise_exceptions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

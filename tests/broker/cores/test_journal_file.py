@@ -112,7 +112,9 @@ def test_journal_rotation_keeps_last_lines_of_idle_groups(
     assert numbers(again.read(), "busy")[-1] == 1999
 
 
-def test_journal_rotation_stays_within_the_size_with_many_groups(fs: SimulatedFiles) -> None:
+def test_rotated_journal_file_is_below_its_size_limit_when_there_are_many_groups(
+    fs: SimulatedFiles,
+) -> None:
     file = open_journal(fs, SMALL)
     for number in range(2000):
         file.append([note(f"g{number}", number, 100)])

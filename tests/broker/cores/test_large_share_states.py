@@ -22,7 +22,8 @@ KEY = SharePartitionKey("g", bytes(16), 0)
 
 
 class Pauses:
-    """Fake slices, which are over at each check. Counts the pauses."""
+    """Fake slices whose time is always over, so that the tested work pauses at each check.
+    ``count`` is the number of pauses."""
 
     over = True
 

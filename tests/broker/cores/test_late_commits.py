@@ -24,7 +24,7 @@ def offset_run(offset: int) -> OffsetRun:
 
 
 async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
-    """Writes a log with a plain commit of offset 1 for the group, followed by ``runs``."""
+    """Writes a log with a non-transactional commit of offset 1 for the group, and then ``runs``."""
     async with EdgeBroker(folder, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -62,7 +62,9 @@ async def test_load_omits_a_commit_after_a_marker_of_a_higher_epoch(
     assert (line["producer_id"], line["producer_epoch"], line["log_offset"]) == (PRODUCER, 3, 3)
 
 
-async def test_load_keeps_a_commit_after_a_marker_of_the_same_epoch(tmp_path: Path) -> None:
+async def test_load_keeps_a_transactional_commit_after_a_marker_of_the_same_producer_epoch(
+    tmp_path: Path,
+) -> None:
     """Under TV1, the next transaction of a producer has the same epoch."""
     await write_log(
         tmp_path,

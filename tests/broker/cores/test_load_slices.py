@@ -123,8 +123,8 @@ async def load(directory: Path, clock: WorkClock) -> int:
 async def test_each_slice_of_a_shard_load_does_a_bounded_amount_of_work(
     tmp_path: Path, clock: WorkClock
 ) -> None:
-    """The end of a load creates many groups. The test loads a shard from a log, and from a
-    snapshot."""
+    """At its end, a load creates many groups. The test loads the same shard once from its log, and
+    once from a snapshot."""
     fill(EdgeBroker(tmp_path, partitions=1))
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)

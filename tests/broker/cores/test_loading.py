@@ -103,11 +103,11 @@ async def test_transactional_offsets_are_loaded_when_their_transaction_committed
 
 
 @pytest.mark.proves("transactions 26")
-async def test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker(
+async def test_commit_wins_over_an_earlier_transactional_commit_although_its_marker_is_later(
     tmp_path: Path, writer: Writer
 ) -> None:
-    """The record with the higher log offset wins, even if the transaction of the other record ends
-    later."""
+    """The committed offset is that of the last commit in the log. It does not matter that an
+    earlier transactional commit has its marker after this commit."""
     writer.commit(10, producer_id=7)
     writer.commit(99)
     writer.marker(COMMIT, 7)
@@ -134,7 +134,7 @@ def the_place_of_the_marker_decides(patch: pytest.MonkeyPatch) -> None:
 
 
 ENDS = test_transactional_offsets_are_loaded_when_their_transaction_committed
-ORDER = test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker
+ORDER = test_commit_wins_over_an_earlier_transactional_commit_although_its_marker_is_later
 
 
 @pytest.mark.planted("transactions in a load")
@@ -184,7 +184,7 @@ async def test_records_of_unknown_types_are_skipped_with_a_warning(
     assert warning["kinds"] == {0x18: 1, 0x7FFF: 1}
 
 
-async def test_value_of_an_unknown_version_fails_the_load_of_its_partition(
+async def test_load_of_a_partition_fails_when_a_value_has_an_unknown_version(
     tmp_path: Path, writer: Writer
 ) -> None:
     writer.commit(5)

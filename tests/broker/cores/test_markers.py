@@ -319,8 +319,9 @@ def append_later_marker(
 async def test_marker_is_written_after_a_marker_of_a_later_coordinator_epoch(
     rules: int,
 ) -> None:
-    """The coordinator adopts the higher coordinator epoch, and the transaction remains
-    committed."""
+    """The partition has a marker whose coordinator epoch is higher than that of the coordinator.
+    The coordinator raises its own epoch above that of the marker, and writes its marker. The
+    transaction remains committed."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         append_later_marker(broker, producer, 1, 7)
@@ -342,7 +343,7 @@ async def test_marker_is_written_after_a_marker_of_a_later_coordinator_epoch(
             partition = partition_of(broker, TOPIC, place)
             assert partition.last_stable_offset == partition.log.log_end_offset
         assert state_partition(broker, "t").leader_epoch == 31
-        (line,) = [line for line in lines if "later coordinator" in line["event"]]
+        (line,) = [line for line in lines if "markers of a later epoch" in line["event"]]
         assert (line["epoch"], line["later_epoch"]) == (0, 30)
 
         later = await initialised(broker, "later")
@@ -427,7 +428,6 @@ async def test_marker_waits_until_the_raised_coordinator_epoch_is_written(
 
 
 async def test_all_transactions_commit_while_the_coordinator_epoch_is_raised() -> None:
-    """EndTxn requests may be refused until the epoch is raised, but every transaction commits."""
     async with coordinator(SimulatedFiles()) as broker:
         producers = [await initialised(broker, f"t-{number}") for number in range(20)]
         append_later_marker(broker, producers[0], 0, 7)
@@ -467,8 +467,8 @@ async def test_marker_refused_for_a_newer_producer_epoch_is_not_sent_again() -> 
 async def test_markers_are_sent_to_other_partitions_when_one_partition_refuses_its_marker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the transaction completed before its last marker, read_committed consumers of the
-    partition would be blocked forever."""
+    """A transaction must not complete before its last marker is written. Otherwise the partition
+    without a marker would block read_committed consumers forever."""
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
@@ -568,7 +568,7 @@ async def test_prepared_transaction_is_completed_after_a_crash_after_any_write(
 
 @pytest.mark.proves("transactions 18")
 @pytest.mark.parametrize("seed", range(20))
-async def test_transaction_is_open_or_completely_ended_after_power_loss_with_flushes(
+async def test_transaction_is_open_or_completely_ended_after_power_loss_with_flush_settings(
     seed: int,
 ) -> None:
     chance = random.Random(seed)

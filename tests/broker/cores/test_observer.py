@@ -14,7 +14,7 @@ def fails(*_: object) -> None:
     raise RuntimeError("a bug in a report")
 
 
-def test_event_reports_get_events_in_order_with_their_time() -> None:
+def test_observer_calls_each_report_function_with_the_events_in_order_and_their_time() -> None:
     time, seen, ends = MockTime(), [], []
     now = time.now()
     reports = [lambda event, at: seen.append((1, event, at)), lambda *what: seen.append((2, *what))]
@@ -36,7 +36,7 @@ def test_exception_in_one_event_report_does_not_affect_other_reports() -> None:
     assert ends == [1]
 
 
-def test_event_report_gets_only_events_of_its_type() -> None:
+def test_function_registered_for_an_event_type_gets_only_events_of_this_type() -> None:
     seen: list[Any] = []
     observer = Observer(MockTime(), InternalErrors(), [at_any_time(seen.append, int)])
     observer.observe(["a", 1, 2.0])

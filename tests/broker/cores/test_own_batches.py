@@ -1,5 +1,5 @@
-"""Tests the batches and offsets of transactional commits and markers that are written between plain
-commits."""
+"""Tests the batches and offsets of transactional commits and markers that are written between
+non-transactional commits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRANSACTIONAL, CONTROL = 16, 32
 
 
 class Calls:
-    """Calls of one group and one producer that the runtime receives without a connection."""
+    """Submits calls of one group and one producer directly to the runtime, without a connection."""
 
     def __init__(self, broker: EdgeBroker) -> None:
         self.broker = broker
@@ -146,7 +146,7 @@ async def test_first_unstable_offset_is_the_start_of_the_open_transaction(tmp_pa
         assert log.first_unstable_offset >= log.log_end_offset
 
 
-async def test_pending_offsets_are_kept_after_a_load(tmp_path: Path) -> None:
+async def test_load_restores_the_pending_offsets_of_open_transactions(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)

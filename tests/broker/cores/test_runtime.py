@@ -43,7 +43,7 @@ HERE, THERE = "group-a", "group-b"
 
 
 class FullDisk(OsFileSystem):
-    """A file system that refuses writes to segments while ``full`` is set, and fsyncs while
+    """A file system whose writes to segments fail while ``full`` is set. Its fsyncs fail while
     ``broken`` is set."""
 
     def __init__(self) -> None:
@@ -305,7 +305,7 @@ async def test_commit_is_answered_before_its_flush_when_required_acks_is_0(tmp_p
                 await client.receive(commit)
 
 
-async def test_shard_is_unloaded_by_a_failed_append_until_the_disk_is_writable(
+async def test_failed_append_unloads_the_shard_until_the_disk_is_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.topics.partition.PROBE_MS_FIRST", 50)
@@ -365,8 +365,9 @@ async def test_failed_fsync_is_reported_as_a_fatal_error(tmp_path: Path) -> None
 async def test_group_requests_get_load_in_progress_while_the_shard_is_loaded(
     tmp_path: Path,
 ) -> None:
-    """OffsetFetch never returns offset 0 or -1. Two requests get another result: Heartbeat gets
-    error 0, and SyncGroup gets REBALANCE_IN_PROGRESS, which old clients know."""
+    """During a load, OffsetFetch gets COORDINATOR_LOAD_IN_PROGRESS and never a wrong offset. There
+    are two exceptions: Heartbeat gets error 0, and SyncGroup gets REBALANCE_IN_PROGRESS, which old
+    clients know."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -535,7 +536,7 @@ async def test_offsets_of_a_deleted_topic_are_dropped_when_their_shard_was_loadi
         assert await (await again.client()).fetch(HERE) == -1
 
 
-async def test_report_function_gets_events_after_it_is_added_to_the_observer(
+async def test_report_function_added_to_the_observer_gets_later_events(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:

@@ -1,9 +1,9 @@
 """Tests that a kill at any time neither loses acknowledged states of share partitions (KIP-932) nor
 adds states, even while redundant records are deleted.
 
-Calls are sent to a shard with a real log on a simulated disk. The test stores the states of the
-shard after each accepted call. After a kill, the loaded states must equal stored states that are
-not older than the states of the last answered call.
+Calls are sent to a shard with a real log on a simulated disk. After each accepted call, the test
+remembers the states of the shard. The states that are loaded after a kill must equal the states
+after the last answered call, or after a later accepted call.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ async def loaded_after_a_kill(fs: SimulatedFiles) -> States:
 
 
 class Crashes:
-    """A shard on a failing disk, and a list that has the states of the shard after each accepted
-    call."""
+    """A shard whose disk fails. ``states`` has the initial state of the shard, and its state after
+    each accepted call."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -73,8 +73,8 @@ class Crashes:
         self.pruning = Pruning(self.runtime, lambda: 1000, lambda _: True, slicer, background)
         self.states: list[States] = [{}]
         self.answered = 0
-        """The index in ``states`` of the newest states that result from a call with a successful
-        reply."""
+        """The index in ``states`` of the states after the last call that got a successful reply. A
+        load after a crash must restore these states or later states."""
         self.loads = self.failures = self.pruned = 0
 
     async def run(self) -> None:
@@ -155,7 +155,9 @@ class Crashes:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.proves("share 6")
-async def test_share_states_loaded_after_a_kill_were_accepted_before_the_kill(seed: int) -> None:
+async def test_load_after_a_kill_returns_only_share_states_that_were_accepted_before_the_kill(
+    seed: int,
+) -> None:
     crashes = Crashes(seed)
     await crashes.run()
     assert crashes.loads > STEPS

@@ -81,8 +81,8 @@ def commit_batch(group_id: str, offset: int, base_offset: int) -> bytes:
 
 
 async def make_history(directory: Path) -> None:
-    """Writes five records in one batch each: commits of the groups a, b and c, the deletion of a,
-    and a commit of d. Writes a snapshot after the commit of b."""
+    """Writes five records in one batch each: commits of the groups a, b and c, the deletion of
+    group a, and a commit of group d. Writes a snapshot after the commit of group b."""
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -198,7 +198,7 @@ LIES: list[tuple[Callable[[Path], None], dict[str, int], str]] = [
     (the_log_is_empty, {"a": GONE, "b": GONE, "c": GONE, "d": GONE}, "after the log end offset"),
     (a_byte_has_changed, WHOLE, "checksum"),
     (it_is_torn, WHOLE, "block"),
-    (it_has_no_bytes, WHOLE, "not whole"),
+    (it_has_no_bytes, WHOLE, "incomplete"),
     (it_is_zeros, WHOLE, "checksum"),
 ]
 
@@ -222,7 +222,9 @@ async def test_snapshot_that_does_not_match_the_log_is_logged_and_deleted(
     assert reason in told
 
 
-async def test_snapshot_of_a_recreated_topic_is_deleted(tmp_path: Path) -> None:
+async def test_start_deletes_a_snapshot_if_the_offsets_topic_was_recreated(
+    tmp_path: Path,
+) -> None:
     await make_history(tmp_path)
 
     assert await content_after_start(tmp_path, topic_id=bytes([8]) * 16) == (WHOLE, -1)
@@ -470,7 +472,9 @@ async def longest_turn(over: Callable[[], bool]) -> float:
     return longest
 
 
-def test_function_mark_below_returns_offset_and_crc_of_the_preceding_batch(tmp_path: Path) -> None:
+def test_function_mark_below_describes_the_batch_that_ends_at_the_given_offset(
+    tmp_path: Path,
+) -> None:
     log: PartitionLog
     log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     log.append_encoded(commit_batch("a", 1, 0), 0, 0, 0)

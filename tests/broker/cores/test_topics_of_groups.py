@@ -14,7 +14,7 @@ class NoGroups:
     hosted_shards = ()
 
 
-def test_topic_ids_for_groups_are_updated_when_ids_arrive_or_topics_are_deleted() -> None:
+def test_topic_ids_for_groups_change_when_topics_get_ids_or_are_deleted() -> None:
     """Topics have no id until inter.broker.protocol.version is 2.8 or later."""
     cache = MetadataCache(1)
     registry = ClusterRegistry(1, "cluster", cache)

@@ -69,7 +69,7 @@ def test_log_line_of_a_transaction_timeout_has_no_client() -> None:
     assert (line["cause"], line["open_ms"]) == ("timeout", 9_000)
 
 
-def test_request_of_a_fenced_producer_is_logged_at_debug() -> None:
+def test_request_of_a_fenced_producer_is_logged_at_level_debug() -> None:
     with capture_logs() as lines:
         observe(TransactionRefused("id", 90, "an old epoch", 7, 2, APP))
     assert [line["log_level"] for line in lines] == ["debug"]

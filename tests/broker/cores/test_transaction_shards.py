@@ -79,7 +79,7 @@ def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
 
 
 async def filled(directory: Path) -> None:
-    """Writes one transactional id to each partition as its first record."""
+    """Stores one transactional id in each partition of ``__transaction_state``."""
     async with coordinator(directory) as broker:
         for name in IDS:
             await initialised(broker, name)
@@ -97,9 +97,9 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        (b"", VALUE, "the key is missing or too short for a version"),
-        (KEY[:-1], VALUE, "can't have an id of"),
-        (KEY, b"", "too short for a version"),
+        (b"", VALUE, "the key is missing, or too short to contain a version"),
+        (KEY[:-1], VALUE, "but claims an id of"),
+        (KEY, b"", "too short to contain a version"),
         (KEY, b"\0\2" + VALUE[2:], "the value has version 2, expected 0 or 1"),
         (KEY, VALUE[:-3], "TransactionLogValue"),
         (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}' belongs to partition"),
@@ -148,7 +148,7 @@ async def test_transaction_record_with_a_key_of_a_later_version_is_skipped_and_l
     assert (line["topic"], line["kinds"]) == (TRANSACTION_TOPIC, {7: 1})
 
 
-async def test_skip_records_setting_of_transactions_accepts_only_records_of_transaction_state(
+async def test_setting_transaction_state_log_load_skip_records_rejects_a_record_of_consumer_offsets(
     tmp_path: Path,
 ) -> None:
     wrong = {"transaction.state.log.load.skip.records": "__consumer_offsets-1:2"}
@@ -235,7 +235,7 @@ async def test_loads_of_shards_wait_for_the_disk_concurrently(
         assert {shard_of(broker, name).phase for name in IDS} == {Phase.ACTIVE}
 
 
-async def test_each_restart_raises_the_epoch_of_markers_and_transaction_batches(
+async def test_markers_and_transaction_log_batches_have_a_higher_epoch_after_each_restart(
     tmp_path: Path,
 ) -> None:
     epochs = []
@@ -335,7 +335,7 @@ async def test_unwritable_transaction_shard_serves_reads_and_refuses_writes() ->
         assert await added(broker, producer) == 0
 
 
-async def test_transaction_completes_after_failed_writes_of_complete_commit(
+async def test_transaction_completes_when_its_complete_commit_record_is_written_after_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 50)

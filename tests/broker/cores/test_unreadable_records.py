@@ -84,8 +84,8 @@ STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) 
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        (b"", VALUE, "the key is missing or too short for a type"),
-        (KEY, b"", "a value of 0 bytes has no version"),
+        (b"", VALUE, "the key is missing, or too short to contain a type"),
+        (KEY, b"", "a value of 0 bytes is too short to contain a version"),
         (KEY, b"\0\5" + VALUE[2:], "value version 5 is unknown"),
         (group_key(STRANGER), None, f"group '{STRANGER}' belongs to partition"),
     ],
@@ -142,7 +142,7 @@ def failing_load(error: Exception) -> Callable[..., Coroutine[None, None, None]]
     "error",
     [KeyError("x"), UnicodeDecodeError("utf-8", b"", 0, 1, "no"), OSError(5, "Input/output error")],
 )
-async def test_exception_during_a_load_makes_only_its_partition_unavailable(
+async def test_exception_during_the_load_of_a_partition_makes_only_this_partition_unavailable(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -225,7 +225,7 @@ async def test_snapshot_is_written_after_the_load_when_a_record_was_skipped(tmp_
         await eventually("the snapshot", image.exists)
 
 
-async def test_partition_is_unavailable_when_the_skip_setting_names_another_record(
+async def test_partition_stays_unavailable_when_not_the_unreadable_but_another_record_is_skipped(
     tmp_path: Path,
 ) -> None:
     await filled(tmp_path)
@@ -237,7 +237,7 @@ async def test_partition_is_unavailable_when_the_skip_setting_names_another_reco
 
 
 @pytest.mark.parametrize("words", ["t-0:1", f"{TOPIC}-0", f"{TOPIC}-0:x", f"{TOPIC}:1"])
-async def test_offsets_skip_records_setting_rejects_invalid_values(
+async def test_setting_offsets_load_skip_records_rejects_invalid_values(
     tmp_path: Path, words: str
 ) -> None:
     with pytest.raises(BadConfig, match=r"it must be __consumer_offsets-PARTITION:OFFSET,\.\.\."):
