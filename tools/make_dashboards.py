@@ -89,7 +89,7 @@ OVERVIEW = Dashboard(
     "Muster: overview",
     (
         (
-            one("Answers", "bool_yes_no", f"min(up{{{ME}}})", kind="stat"),
+            one("Broker responds", "bool_yes_no", f"min(up{{{ME}}})", kind="stat"),
             one("Groups", "short", f"sum(muster_groups{{{ME}}})", kind="stat"),
             one("Members", "short", f"sum(muster_group_members{{{ME}}})", kind="stat"),
             one("Connections", "short", f"sum(muster_connections{{{ME}}})", kind="stat"),
@@ -125,7 +125,7 @@ OVERVIEW = Dashboard(
                 f"sum by (verdict) (muster_group_verdict{{{ME}}})",
                 "{{verdict}}",
             ),
-            one("Answers", "bool_yes_no", f"up{{{ME}}}", "{{instance}}"),
+            one("Broker responds", "bool_yes_no", f"up{{{ME}}}", "{{instance}}"),
         ),
         (
             one(
@@ -319,7 +319,7 @@ LOG = Dashboard(
     "Muster: log",
     (
         (
-            quantiles("Appends", "muster_append_seconds", "log"),
+            quantiles("Duration of appends", "muster_append_seconds", "log"),
             quantiles("Records per append", "muster_append_records", "log", unit="short"),
             one(
                 "Flushes per second",
@@ -409,13 +409,13 @@ TRANSACTIONS = Dashboard(
     (
         (
             one(
-                "Open",
+                "Open transactions",
                 "short",
                 f'sum(muster_transactional_ids{{{ME},state=~"Ongoing|Prepare.*"}})',
                 kind="stat",
             ),
             one(
-                "Oldest",
+                "Oldest open transaction",
                 "s",
                 f"max(muster_transaction_oldest_open_seconds{{{ME}}})",
                 kind="stat",
@@ -432,7 +432,12 @@ TRANSACTIONS = Dashboard(
                 f'count(muster_group_verdict{{{ME},verdict="HELD_BACK"}}) or vector(0)',
                 kind="stat",
             ),
-            one("Ids", "short", f"sum(muster_transactional_ids{{{ME}}})", kind="stat"),
+            one(
+                "Transactional ids",
+                "short",
+                f"sum(muster_transactional_ids{{{ME}}})",
+                kind="stat",
+            ),
         ),
         (
             Panel(
@@ -511,7 +516,7 @@ SHARE = Dashboard(
                 kind="stat",
             ),
             one(
-                "Records with members",
+                "Records held by members",
                 "short",
                 f'sum(muster_share_records{{{ME},state="acquired"}})',
                 kind="stat",
@@ -555,7 +560,8 @@ SHARE = Dashboard(
         ),
         (
             of_share_groups(
-                "Records with members, by group", f'muster_share_records{{{ME},state="acquired"}}'
+                "Records held by members, by group",
+                f'muster_share_records{{{ME},state="acquired"}}',
             ),
             of_share_groups(
                 "Released records, by group", f'muster_share_records{{{ME},state="available"}}'
@@ -755,8 +761,8 @@ CLUSTER = Dashboard(
 )
 
 FILE = f'{ME},source=~"$source"'
-"""A label filter for the series of `muster pipeline lag --textfile`. Their label `instance` names
-the node_exporter that reads the text file."""
+"""A label filter for the series that `muster pipeline lag --textfile` writes. The label `instance`
+of these series names the node_exporter that reads the text file."""
 ITS_GROUP = f'{FILE},consumergroup=~"$group"'
 UNREAD = f"clamp_min(muster_pipeline_lag_records{{{FILE}}}, 0)"
 """The lag without negative values. A negative lag means that the committed offset is above the log
@@ -837,7 +843,7 @@ PIPELINE = Dashboard(
                 "{{consumergroup}}",
             ),
             one(
-                "Partitions without series",
+                "Partitions omitted from the file",
                 "short",
                 f"sum(muster_pipeline_partitions_left_out{{{FILE}}})",
             ),

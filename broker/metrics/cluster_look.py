@@ -56,9 +56,9 @@ class ClusterLook(View):
         self.roles: Counter[str] = Counter(dict.fromkeys([each.value for each in Role], 0))
         """The number of replicas on this broker, by role."""
         self.under_replicated = self.under_min_isr = self.at_min_isr = self.reassigning = 0
-        """Four numbers of partitions that this broker leads: with fewer replicas in the ISR than
-        assigned; with an ISR smaller than min.insync.replicas; with an ISR of exactly that size;
-        and in reassignment."""
+        """Four numbers of partitions that this broker leads: partitions with fewer replicas in the
+        ISR than assigned; with an ISR below min.insync.replicas; with an ISR equal to
+        min.insync.replicas; and partitions in reassignment."""
         self.out_of_sync = {reason: OutOfSync() for reason in REASONS}
         self.waiting_records = 0
         """The number of records above the high watermarks of the partitions that this broker leads.
@@ -117,8 +117,9 @@ class ClusterLook(View):
     # -- fetchers and the controller
 
     def fetchers(self) -> Iterator[int]:
-        """Counts the partitions that the fetchers follow, then those that the controller manages.
-        Yields the size of each step."""
+        """Updates the numbers about the partitions that this broker follows. If this broker is the
+        controller, also updates the numbers about the cluster. Works in steps; yields the number of
+        partitions of each step."""
         member = self._sources.member
         if member is None:
             return

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from broker.cluster.cluster_broker import ClusterBroker
 
 _REQUEST_BITS = (17, 35)
-"""The exponents of the smallest and the largest exported bound. The bounds are powers of 2 in
-nanoseconds, from 131 us to 34 s."""
+"""The buckets of the request time histograms: their upper bounds are 2**17 to 2**35 nanoseconds
+(131 us to 34 s)."""
 _NANOSECONDS = 1_000_000_000
 
 
@@ -50,12 +50,12 @@ class ClusterSeries:
             ),
             (
                 "under_min_isr",
-                "Partitions led by this broker below min.insync.replicas.",
+                "Partitions led by this broker whose ISR is smaller than min.insync.replicas.",
                 look.under_min_isr,
             ),
             (
                 "at_min_isr",
-                "Partitions led by this broker at min.insync.replicas.",
+                "Partitions led by this broker whose ISR size equals min.insync.replicas.",
                 look.at_min_isr,
             ),
             (
@@ -106,7 +106,8 @@ class ClusterSeries:
         fetchers.add(label("state", "failing"), look.failing)
         self._families.plain(
             "muster_replica_fetch_stopped_partitions",
-            "Partitions that this broker does not fetch until they get a new leader epoch.",
+            "Partitions that this broker does not fetch until the controller announces a new"
+            " leader epoch.",
             look.stopped,
         )
         records = self._families.family(
@@ -174,7 +175,7 @@ class ClusterSeries:
         )
         oldest = self._families.family(
             "muster_controller_waits_seconds",
-            "Longest wait of a deletion, reassignment or election for a broker.",
+            "Longest time that a deletion, reassignment or election has waited for a broker.",
         )
         for what, waiting in figures.waiting.items():
             waits.add(label("what", what), waiting.count)

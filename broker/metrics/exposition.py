@@ -187,8 +187,8 @@ class BrokerCollector(Collector):
         )
         yield by_error(
             "muster_commits_rejected_total",
-            "OffsetCommit requests that were refused completely, or in which metadata of an"
-            " offset was too long.",
+            "OffsetCommit requests that were refused, completely or only for offsets with too long"
+            " metadata.",
             dict.fromkeys(COMMIT_ERRORS, 0) | totals.commits_rejected,
         )
         removed = CounterMetricFamily(
@@ -286,11 +286,13 @@ class BrokerCollector(Collector):
         )
         yield GaugeMetricFamily(
             "muster_metrics_members_left_out",
-            "Members whose lag has no series because their assignment is too long.",
+            "Members without a series for their lag, because their assignment is too long.",
             value=self.scan.assignments_left_out,
         )
         yield CounterMetricFamily(
-            "muster_lag_lookups_total", "Record timestamps looked up.", value=lags.times.lookups
+            "muster_lag_lookups_total",
+            "Timestamps of records that were looked up to compute the lag in seconds.",
+            value=lags.times.lookups,
         )
         yield GaugeMetricFamily(
             "muster_lag_lookups_waiting", "Pending timestamp lookups.", value=lags.times.waiting
@@ -299,8 +301,8 @@ class BrokerCollector(Collector):
 
 NANOSECONDS = 1_000_000_000
 _TIME_BITS = (14, 35)
-"""The powers of 2 that are the first and the last exported bound of a bucket, in nanoseconds: 16 us
-and 34 s."""
+"""The bounds of the first and of the last exported bucket, as powers of 2 in nanoseconds: 2^14 ns
+(16 us) and 2^35 ns (34 s)."""
 _COUNT_BITS = (0, 13)
 _PHASE_BITS = (3, 19)
 """The first and last exported bound are 2 to these powers, in milliseconds: 8 ms and 9 minutes."""

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from broker.metrics.share_looks import ShareLooks
 
 PAUSE_MS = 5_000
-"""A scan assumes that the process was paused if, since the last scan, the wall clock advanced at
-least this many ms more than the monotonic clock."""
+"""If the wall clock has advanced by at least this number of ms more than the monotonic clock since
+the last scan, the scan assumes that the process was paused."""
 
 Owners = dict[str, dict[int, str]]
 """The member id of the owner of each partition, by topic and partition."""
@@ -127,19 +127,19 @@ class GroupLooks:
         return (yield from self._group(group, partitions, now))
 
     def _note_pause(self, now: Now) -> None:
-        """Detects a pause of the process or the machine. During a pause no client could make
-        progress."""
+        """Checks whether the process or the machine was paused since the last scan. If so, stores
+        the time of the resumption, because clients may not have made progress during the pause."""
         last, self._last = self._last, now
         if (now.wall_ms - last.wall_ms) - (now.mono_ms - last.mono_ms) >= PAUSE_MS:
             self._resumed_ms = now.wall_ms
 
     def _counts_from(self, group: GroupView, now: Now) -> int | None:
-        """Returns the wall time from which the age of the group's state is counted; None if its
-        whole age is counted.
+        """Returns the wall time from which the age of the group's state is counted; None if the
+        whole age counts.
 
-        Time before the start of the broker, or before the end of its last long pause, is not
-        counted, since members need time to continue. The age of an empty group is counted whole,
-        since a group stays empty while the broker does not run.
+        Members need time to continue after a start or a long pause of the broker, so the time
+        before does not count. An empty group stays empty while the broker does not run, so its
+        whole age counts.
         """
         if group.is_empty and group.protocol_type and group.state_timestamp_ms >= 0:
             return None
@@ -148,10 +148,11 @@ class GroupLooks:
     def _all_read(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
     ) -> int | None:
-        """Returns the number of the group's partitions if the group has read all records and the
-        partitions and their owners are the same as at the last scan; else None.
+        """Returns the number of the group's partitions if a whole scan of the group is not needed:
+        the group has read all records, and partitions and owners are the same as at the last scan.
+        Otherwise returns None.
 
-        Most scans end with this check, which costs a tenth of a whole scan.
+        Most groups pass this check, which costs a tenth of a whole scan.
         """
         offsets = hosted.core.view.offsets
         found: dict[str, Columns] = {}
@@ -246,8 +247,8 @@ class GroupLooks:
         return facts
 
     def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
-        """Returns the open transaction that blocks a group at its committed ``offset``, which then
-        is the last stable offset. Returns None if no transaction blocks the group."""
+        """Returns the open transaction that blocks a group, or None. A transaction blocks the group
+        if the committed ``offset`` of the group is the last stable offset."""
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
         blocker = self._lso_blockers.of(at)
@@ -270,8 +271,8 @@ class GroupLooks:
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
         """Returns the timestamp of the first unread record; None if it is unknown.
 
-        Until the record is looked up, returns the timestamp of the record that was the first unread
-        record in an earlier scan, if this timestamp is known.
+        While the timestamp is still being looked up, returns the timestamp of a record that was the
+        first unread record in an earlier scan, if known.
         """
         times = self._lags.times
         time = times.known(key)
@@ -322,8 +323,8 @@ class GroupLooks:
         )
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:
-        """Returns the clients whose JoinGroup requests fail until one of the clients changes a
-        setting. The group need not exist."""
+        """Returns the clients whose JoinGroup requests are rejected because of a setting. The group
+        may be unknown."""
         journal = self._journal.get(group_id)
         kept = () if journal is None else journal.rejected
         return [

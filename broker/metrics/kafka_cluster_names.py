@@ -1,8 +1,9 @@
-"""Writes the series of replicas, fetchers, controller and ZooKeeper under Kafka's names, as
-jmx_exporter's usual rules form them.
+"""Writes the metrics about replicas, fetchers, controller and ZooKeeper under the names that
+jmx_exporter, with its usual rules, gives to Kafka's metrics.
 
-A standalone broker exports the series of an Apache Kafka broker that is alone in its cluster,
-except those of ZooKeeper and fetchers. The series of a partition are exported only by its leader.
+A standalone broker has no metrics about ZooKeeper and fetchers. Its other metrics are those of an
+Apache Kafka broker that is the only broker of its cluster. Only the leader of a partition exports
+the partition's metrics.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class KafkaClusterNames:
             look.followed_by = self._followed
         of_partition = "kafka_cluster_partition_"
         family = families.family
-        self._under = family(f"{of_partition}underreplicated", "1 if a replica is out of sync.")
+        self._under = family(
+            f"{of_partition}underreplicated", "1 if a replica of the partition is out of sync."
+        )
         self._under_min = family(
             f"{of_partition}underminisr", "1 if the partition is below min.insync.replicas."
         )
@@ -87,7 +90,7 @@ class KafkaClusterNames:
             self._lag.add(at, followed.lag)
 
     def write(self) -> None:
-        """Writes the series of the broker as a whole."""
+        """Writes the series that describe the whole broker."""
         self._replica_manager()
         self._controller()
         self._fetchers()

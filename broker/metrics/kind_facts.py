@@ -36,8 +36,8 @@ def awaited_facts(group: GroupView, now: Now) -> AwaitedFacts | None:
 
 
 def streams_facts(group: GroupView) -> StreamsFacts | None:
-    """Returns the problem of a streams group with its topics; None if it has no problem or is not a
-    streams group.
+    """Returns the problem with the topics of a streams group, such as a missing topic. Returns None
+    if the topics have no problem, or if the group has another type.
 
     A problem that members have found remains when all members have left. Missing internal topics
     are an exception: the broker creates them at the next heartbeat.

@@ -38,14 +38,14 @@ class NativeView(View):
         self._verdict = family("muster_group_verdict", "1 for the current verdict of the group.")
         self._reads_nothing = family(
             "muster_group_reads_nothing_seconds",
-            "Time without reads by members of the group although the group has unread records.",
+            "How long no member of the group has read, although the group has unread records.",
         )
         self._outside = family(
             "muster_group_offset_out_of_range", "1 if the committed offset is outside the log."
         )
         self._generation = family("muster_consumergroup_generation", "Generation of the group.")
         self._state_age = family(
-            "muster_consumergroup_state_seconds", "Time since the group entered its state."
+            "muster_consumergroup_state_seconds", "Time since the group entered its current state."
         )
         self._committed = family("kafka_consumergroup_current_offset", "Committed offset.")
         self._committed_sum = family(
@@ -62,12 +62,11 @@ class NativeView(View):
             "muster_consumergroup_lag_seconds", "Age of the first unread record."
         )
         self._seconds_max = family(
-            "muster_consumergroup_lag_seconds_max",
-            "Largest age of the first unread record of a partition.",
+            "muster_consumergroup_lag_seconds_max", "Age of the group's oldest unread record."
         )
         self._approximate = family(
             "muster_consumergroup_lag_seconds_approximate",
-            "1 if the lag in seconds is the age of a large batch, not of the first unread record.",
+            "1 if the lag in seconds is the age of the first unread batch, not of the record.",
         )
         self._commit_age = family(
             "muster_consumergroup_commit_age_seconds",
@@ -75,11 +74,12 @@ class NativeView(View):
         )
         self._expiry = family(
             "muster_consumergroup_offsets_expire_seconds",
-            "Time until the first offset of the group in the topic may expire.",
+            "Time until the group's next offset in the topic may expire.",
         )
         self._member_lag = family("muster_consumergroup_member_lag", "Lag of the member.")
         self._member_seconds = family(
-            "muster_consumergroup_member_lag_seconds", "Largest lag of the member in seconds."
+            "muster_consumergroup_member_lag_seconds",
+            "Age of the oldest unread record of the member.",
         )
         self._member_partitions = family(
             "muster_consumergroup_member_partitions", "Partitions assigned to the member."
@@ -130,7 +130,8 @@ class NativeView(View):
             "Age of the oldest open transaction of the partition.",
         )
         self._behind = family(
-            "kafka_topic_partition_under_replicated_partition", "1 if a replica is out of sync."
+            "kafka_topic_partition_under_replicated_partition",
+            "1 if a replica of the partition is out of sync.",
         )
 
     def _reset_topic(self) -> None:

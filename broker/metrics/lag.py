@@ -1,8 +1,9 @@
 """Computes the lag of groups in records and in seconds, by partition and by member.
 
-The lag in records is the difference of two offsets, as in Apache's tools. Transaction markers also
-have offsets. A client that commits its position has no lag after a marker. A client that commits
-the offset after its last record has a lag of one record and 0 seconds if a marker follows.
+The lag in records is the log end offset minus the committed offset, as in Apache's tools.
+Transaction markers also have offsets. A client that commits its position has no lag after a marker.
+A client that commits the offset after its last record has a lag of one record and 0 seconds if a
+marker follows.
 
 The lag in records needs only the cache of committed offsets and the log end offsets. The lag in
 seconds is the age of the first unread record, which must be read from the log.
@@ -11,10 +12,10 @@ committed offset moves or the log start offset passes the record. Before the loo
 seconds is unknown, not 0. If a group commits faster than records are looked up, the last known age
 is used.
 
-In a cluster, another broker may lead the partition. If this broker has an in-sync replica, its log
-is used. Otherwise the leader is asked for its log start and end offsets, but not for the ages of
-its records. The leader's offsets may be older than a commit. A committed offset above the end
-offset then counts as the end offset, until a newer one is known.
+In a cluster, another broker may lead the partition. If this broker has an in-sync replica, it uses
+the log of this replica. Otherwise it requests the log start and end offsets from the leader, but
+not the ages of records. These offsets may be older than a commit. A committed offset above the
+known end offset then counts as the end offset, until the broker knows a newer end offset.
 
 `/metrics`, `/api` and the web page use this module. Its code runs in the event loop's thread. Long
 work is an iterator, so that the caller can pause between two blocks of partitions.
@@ -64,8 +65,8 @@ class PartitionLag(NamedTuple):
     partition: int
     offset: int
     log_start_offset: int | None
-    """The log start offset. This and the log end offset are None if the partition does not exist,
-    or if its leader has not yet responded."""
+    """The log start offset of the partition. Both the log start offset and the log end offset are
+    None if the partition does not exist, or if its leader has not yet reported them."""
     log_end_offset: int | None
     records: int | None
     """The number of records from the committed offset, or from the log start offset if that is
@@ -74,12 +75,12 @@ class PartitionLag(NamedTuple):
     """The age of the first unread record in ms; 0 if all records are read; None if it has not been
     looked up."""
     approximate: bool
-    """True if ``age_ms`` is the age of the large batch that contains the first unread record."""
+    """True if ``age_ms`` is the age of the large batch that has the first unread record."""
     committed_ms: int
     """The wall time of the commit."""
     expires_ms: int | None
-    """The wall time from which the offset may expire if the group is not active until then; None if
-    it does not expire."""
+    """The wall time in ms after which the offset may expire, unless the group becomes active
+    before. None if the offset does not expire."""
 
     @property
     def lag(self) -> int | None:
@@ -165,11 +166,11 @@ class Lags:
     def ends(
         self, topic: str, partition: int, at: Partition | None, offset: int, committed_ms: int
     ) -> tuple[int, int] | None:
-        """Returns the start and end offset of the log with which a commit is compared; None if
-        unknown.
+        """Returns the log start offset and the log end offset from which the lag of a commit is
+        computed; None if they are unknown.
 
-        ``at`` is this broker's replica, as `here` returns it. If its high watermark is not below
-        the committed offset, the caller may use the offsets of ``at`` without this call.
+        ``at`` is this broker's replica, as `here` returns it. If the committed offset is at or
+        below its high watermark, the caller may use the offsets of ``at`` without this call.
         """
         if at is not None and (self._elsewhere is None or offset <= at.high_watermark):
             return at.log.log_start_offset, at.high_watermark
@@ -248,11 +249,9 @@ class Lags:
     def blocks_or_none(
         self, hosted: HostedGroups, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
-        """Yields the lags in one topic, in blocks of at most BLOCK partitions. If ``whole`` is
-        false, yields None in place of the first block with an unknown age, and ends.
-
-        ``ask`` is False if the caller has already queued the lookups of ages with the method `ask`.
-        """
+        """Yields the lags of a group in one topic, in blocks of at most BLOCK partitions. If
+        ``whole`` is false and a lag in seconds is not known yet, yields None and stops. If ``ask``
+        is false, the caller must have called the method `ask` for the group before."""
         rule = expiry_rule(hosted.core.view.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
             rule = None
@@ -268,10 +267,11 @@ class Lags:
                 yield block
 
     def ask(self, hosted: HostedGroups, group_id: str) -> Iterator[int]:
-        """Queues lookups of the unknown ages of a group. ``times.settled()`` waits for them.
+        """Queues lookups of the timestamps of a group's first unread records, if they are unknown.
+        ``times.settled()`` waits for the results.
 
-        Yields the number of offsets of each step, at most BLOCK. This takes a fifth of the time of
-        `blocks`.
+        The method runs in steps of at most BLOCK offsets, and yields the number of offsets after
+        each step. It takes a fifth of the time of `blocks`, which also computes the lag.
         """
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
@@ -302,10 +302,10 @@ class Lags:
     def _block(
         self, group_id: str, topic: str, commits: Commits, rule: ExpiryRule | None, whole: bool
     ) -> list[PartitionLag] | None:
-        """Returns the lags for some commits in one topic. This is the most frequent call of a
-        scrape.
+        """Returns the lag of a group in some partitions of one topic. A scrape calls this method
+        more often than any other method.
 
-        If ``whole`` is false, returns None at the first unknown age.
+        If ``whole`` is False, returns None as soon as the age of an unread record is unknown.
         """
         now_ms = self.time.now().wall_ms
         retention_ms = self.groups.settings.core.offsets_retention_ms

@@ -1,14 +1,15 @@
 """Finds the transactions that hold back the last stable offset (LSO) of a partition, and the groups
 that wait for these transactions.
 
-A partition knows the producer id of its oldest open transaction. The coordinator knows the
-transactional id of that producer. A transaction hangs if no transactional id has it open; then only
-an operator can end it. No transaction counts as hanging while ids may be missing: while ids are
-being loaded or can't be read, or if other brokers coordinate ids. `LsoBlockers.refresh` collects
-the ids in steps. `LsoBlockers.of` uses the ids of the last `refresh`.
+A partition knows the producer id of its oldest open transaction, and the coordinator knows the
+transactional id of this producer. The transaction hangs if it is not open for any transactional id;
+then only an operator can end it. But while this broker does not know all transactional ids, no
+transaction counts as hanging: while ids are being loaded or can't be read, or if other brokers
+coordinate some ids. `LsoBlockers.refresh` collects the ids in steps. `LsoBlockers.of` uses the ids
+of the last `refresh`.
 
-A Fetch request does not name a group. But if a group's committed offset is the LSO, and there are
-records after the LSO, the group waits for the transaction that begins there. Each scan of the
+A Fetch request does not name a group. But if a group's committed offset equals the LSO, and the log
+has records after the LSO, the group waits for the transaction that begins there. The scan of the
 groups, every few seconds, detects such groups. The journal of transactions records which groups
 waited, and for how long.
 """
@@ -178,8 +179,8 @@ class BlockedGroups:
 
 
 def story_of(known: Transaction) -> Story:
-    """Returns a journal entry about an open transaction, filled from the coordinator's state of the
-    transaction."""
+    """Returns a new journal entry about an open transaction. Its fields are from the coordinator's
+    state of the transaction."""
     story = Story(0, known.producer_id, known.producer_epoch, known.client, known.start_ms)
     story.source = Source.LOG
     story.touch(known.partitions, "")

@@ -24,8 +24,8 @@ from coordinator.read_only import MemberView
 from protocol.messages import BY_KEY
 
 LATE_MS = 300_000
-"""The number of ms that a transaction may be open in excess of transaction.max.timeout.ms before it
-counts as late, as in Kafka."""
+"""A transaction counts as late if it has been open for this number of ms longer than
+transaction.max.timeout.ms, as in Kafka."""
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
@@ -190,7 +190,7 @@ class LagExporter(_View):
             f"{group}max_lag", "Largest lag of a partition of the group, in records."
         )
         self._max_seconds = family(
-            f"{group}max_lag_seconds", "Largest age of the first unread record of a partition."
+            f"{group}max_lag_seconds", "Age of the oldest unread record of the group."
         )
         self._sum = family(f"{group}sum_lag", "Sum of the group's lags.")
         self._topic_sum = family(f"{group}topic_sum_lag", "Sum of the group's lags in the topic.")
@@ -290,8 +290,8 @@ class Jmx(_View):
     def end(self, scan: Scan) -> None:
         """Adds the series of groups, transactions, requests and the cluster.
 
-        Only classic groups are counted. Kafka 4 also does not count consumer groups in the metrics
-        of ``GroupMetadataManager``.
+        The series of groups count only classic groups, like the metrics of ``GroupMetadataManager``
+        in Kafka 4.
         """
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
         offsets = sum(
@@ -333,7 +333,7 @@ class Jmx(_View):
             ),
             (
                 f"{manager}produceridcount",
-                "Producer ids with state in a partition.",
+                "Producer ids for which partitions keep state.",
                 "gauge",
                 scan.producers,
             ),

@@ -20,8 +20,8 @@ PARTITIONS_MAX = 1_000_000
 other pairs is not remembered."""
 MARKS_KEPT = 8
 MARKS_EVERY = 6
-"""The number of `Mark`s that a topic gets within the time after which an unread record makes its
-group late. MARKS_KEPT is slightly larger."""
+"""The number of `Mark` objects of a topic that are made during the time after which a group with an
+unread record counts as late. MARKS_KEPT is larger, so that the kept marks cover this time."""
 
 Columns = tuple[list[int], list[int]]
 """The partitions that have a commit, in ascending order, and the committed offset of each."""
@@ -52,7 +52,8 @@ class Place(NamedTuple):
 
 
 class Standing:
-    """The remembered progress of one group in one topic. The partitions are in ascending order."""
+    """The progress of one group in one topic, as the last scan found it. The partitions are in
+    ascending order."""
 
     __slots__ = ("moved", "offsets", "partitions", "seen_ms", "stands", "unclaimed")
 
@@ -64,36 +65,38 @@ class Standing:
         self.seen_ms = _NEVER
         """The time of the last scan; -1 before the first scan."""
         self.unclaimed: dict[int, Unclaimed] = {}
-        """By partition, for partitions without a commit that have or had an owner: the progress of
-        the partition."""
+        """By partition: facts about a partition that a member owns or owned, but in which the group
+        has not committed an offset."""
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unclaimed)
 
 
 class Unclaimed(NamedTuple):
-    """The remembered progress of a partition without a commit, since its owner was first seen."""
+    """Facts about a partition whose owner has not committed an offset in it. Scans collect them
+    from the first scan that saw this owner."""
 
     owner: str
     """The owner's member id. For a static member, the group instance id, which remains after a
     restart."""
     end: int
-    """The end offset of the partition when a scan first saw the owner."""
+    """The log end offset of the partition at the first scan that saw ``owner`` as its owner."""
     seen_ms: int
     grown_ms: int
-    """The time at which a scan first saw records after ``end``; -1 if no scan has seen any."""
+    """The time in ms at which a scan first saw records after ``end`` in the partition; -1 if no
+    scan has seen such records."""
 
 
 class Look:
-    """One scan of a group in a topic. It is compared with the previous scan, and remembered for the
-    next one."""
+    """The result of one scan of a group's committed offsets in a topic. It is compared with the
+    result of the previous scan, and kept for the next scan."""
 
     def __init__(self, before: Standing | None, now_ms: int) -> None:
         self.before = before or Standing()
         self.after = Standing()
         self.now_ms = self.after.seen_ms = now_ms
         self._next = 0
-        """The index, in the partitions of the previous scan, at which the search for the next
+        """The index in the partitions of the previous scan at which the search for the next
         partition begins."""
 
     def at(self, partition: int, offset: int, committed_ms: int, start: int, end: int) -> Place:
@@ -140,8 +143,9 @@ class Look:
         standing.seen_ms = now_ms
 
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
-        """Adds a partition that has an owner but no commit, and returns the progress of this
-        partition."""
+        """Records that a partition has an owner but no committed offset. The result has two times:
+        since when this owner has owned the partition, and when a scan first found that the log had
+        grown since then."""
         kept = self.before.unclaimed.get(partition)
         if kept is None or kept.owner != owner:
             kept = Unclaimed(owner, end, self.now_ms, _NEVER)
@@ -151,8 +155,9 @@ class Look:
         return kept
 
     def after_owner(self, partition: int, end: int) -> Unclaimed:
-        """Adds a partition that has no commit and no longer has an owner, and returns the progress
-        of this partition."""
+        """Returns the `Unclaimed` of a partition that has no commit and whose owner has left, and
+        keeps it for the next scan. Sets ``grown_ms`` if this is the first scan that sees records
+        after the offset `Unclaimed.end`."""
         kept = self.before.unclaimed[partition]
         if kept.grown_ms == _NEVER and end > kept.end:
             kept = kept._replace(grown_ms=self.now_ms)
@@ -165,14 +170,14 @@ class Progress:
 
     def __init__(self) -> None:
         self.size = 0
-        """The number of remembered partitions, counted once for each group."""
+        """The number of remembered pairs of a group and a partition."""
         self._groups: dict[str, dict[str, Standing]] = {}
         self._generations: dict[str, int] = {}
-        """The groups whose owned partitions all had a commit at the last scan, each with its
-        generation at that scan."""
+        """The generation of each group at the last scan. A group is omitted if a partition with an
+        owner had no commit at this scan."""
 
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
-        """Returns a new scan of a group in a topic."""
+        """Returns a new scan of the offsets that a group has committed in a topic."""
         return Look(self._groups.get(group_id, {}).get(topic), now_ms)
 
     def unclaimed(self, group_id: str) -> list[str]:
@@ -200,12 +205,12 @@ class Progress:
     def unchanged(
         self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
     ) -> Mapping[str, Standing] | None:
-        """Returns the remembered progress of a group, by topic, if only its committed offsets have
-        changed since the last scan.
+        """Returns the stored progress of a group, by topic, if it is still valid: the generation is
+        the same as in the last scan, and since then no partition got its first commit or lost its
+        commit. Committed offsets may have changed.
 
-        Returns None if the generation or the partitions with commits have changed, or if a
-        partition had an owner but no commit in the last scan. The owners of partitions do not
-        change within a generation.
+        Returns None if the progress is not valid, or if a partition had an owner but no commit in
+        the last scan. The owners of partitions do not change within a generation.
         """
         known = self._groups.get(group_id)
         if known is None or self._generations.get(group_id) != generation_id:
@@ -219,7 +224,8 @@ class Progress:
 
 
 class Mark(NamedTuple):
-    """The end offset of each partition of a topic at one time; 0 if it was unknown."""
+    """The log end offsets of the partitions of a topic at one time; 0 for a partition whose log end
+    offset was unknown."""
 
     at_ms: int
     ends: array[int]
@@ -235,12 +241,9 @@ class Arrivals:
     def mark(
         self, topic_id: bytes, ends: Callable[[], array[int]], now_ms: int, old_ms: int
     ) -> Sequence[Mark]:
-        """Returns the marks of a topic, oldest first. A mark has the end offsets of the topic's
-        partitions at one time.
-
-        First adds a new mark if the newest mark is at least ``old_ms`` / MARKS_EVERY old, or if the
-        topic has no mark.
-        """
+        """Adds a new mark if the topic has no mark, or if the newest mark is at least ``old_ms`` /
+        MARKS_EVERY old. Then returns the marks of the topic, oldest first. A mark has a time, and
+        the log end offsets of the topic's partitions at this time."""
         self._used.add(topic_id)
         marks = self._marks.get(topic_id)
         if marks is None:

@@ -29,11 +29,11 @@ REST = 3
 """After each step of lookups, the thread pauses for this multiple of the step's duration. With 3,
 lookups use at most a quarter of a core."""
 WANTED_MAX = 200_000
-"""The maximum number of queued lookups. More lookups are not queued until the next scrape requests
-them again."""
+"""The maximum number of queued lookups. While the queue is full, further lookups are dropped; the
+next scrape requests them again."""
 BEFORE_MS_MAX = 120_000
-"""While a timestamp is unknown, the timestamp of an earlier lookup replaces it, if that lookup is
-at most this number of ms old."""
+"""Until the timestamp of a partition's first unread record is looked up, the age of an earlier
+first unread record is shown, if it was requested at most this number of ms ago."""
 KEPT_MIN = 10_000
 """The minimum of `RecordTimes._kept_max`, which otherwise is twice the number of committed offsets.
 """
@@ -41,7 +41,7 @@ KEPT_MIN = 10_000
 NOT_KNOWN = RecordTime(-1, False)
 
 Key = tuple[bytes, int, int]
-"""The position of a first unread record: topic id, partition and offset."""
+"""The first unread record of a partition: topic id, partition and offset."""
 
 
 class _Wanted(NamedTuple):
@@ -54,18 +54,18 @@ class _Wanted(NamedTuple):
 
 
 class _Asked:
-    """The last requests of a group for unknown timestamps in one topic."""
+    """For one group and one topic: the first unread offsets whose record timestamps were unknown at
+    the last lookup."""
 
     __slots__ = ("before", "last")
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
-        """By partition: the first unread offset at the last request, and the wall time of the first
-        request for this offset."""
+        """By partition: the offset of the first unread record in the latest request, and the wall
+        time at which a request had this offset for the first time."""
         self.before: dict[int, tuple[RecordTime, int]] = {}
-        """By partition: the newest record that was once the first unread record and has a known
-        timestamp. The values are this timestamp, and the wall time of the first request for the
-        timestamp."""
+        """By partition: the last known timestamp of an earlier first unread record, and the wall
+        time of the first request for the timestamp of this record."""
 
 
 class RecordTimes:
@@ -80,20 +80,22 @@ class RecordTimes:
         self.lookups = 0
         """The number of timestamps that were looked up since the process started."""
         self.unknown = 0
-        """The number of requests for timestamps that were unknown, since the process started."""
+        """The number of times that a timestamp was requested and was not known, since the process
+        started."""
         self.recent: dict[Key, RecordTime] = {}
-        """The timestamps that were used since this dict was last full."""
+        """A cache of timestamps. When this dict is full, its content moves to `_older`. A timestamp
+        in `_older` that is used again moves back."""
         self._older: dict[Key, RecordTime] = {}
-        """The timestamps that were in ``recent`` when it was last full, and have not been used
-        since. They are removed when ``recent`` is full again."""
+        """The previous content of ``recent``, without the timestamps that moved back. It is dropped
+        when ``recent`` is full again."""
         self._live = live
         self._kept_max = KEPT_MIN
-        """The maximum size of ``recent`` and of ``_older``, and the maximum of ``_places``. The
-        maximum is computed again when one of these three sizes reaches it."""
+        """The maximum size of each of ``recent``, ``_older`` and ``_places``. When one of them
+        reaches ``_kept_max``, `_too_many` computes ``_kept_max`` again."""
         self._asked: dict[tuple[str, bytes], _Asked] = {}
-        """The last requests of groups for unknown timestamps, by group and topic id."""
+        """By group and topic id: the offsets whose timestamps were unknown at the last lookup."""
         self._places = 0
-        """The number of partitions in all values of ``_asked``."""
+        """The number of partitions in ``_asked``, summed over all its values."""
         self._wanted: dict[tuple[bytes, int], _Wanted] = {}
         self.waiting = 0
         """The number of queued lookups."""
@@ -106,8 +108,8 @@ class RecordTimes:
         """Queues a lookup for each key whose timestamp is unknown. All ``keys`` belong to one group
         and one topic.
 
-        ``partitions`` has this broker's replicas, by partition. `before` uses the keys of earlier
-        calls.
+        ``partitions`` has this broker's replicas of the topic, by partition. Also stores the keys,
+        because `before` needs them later.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))
@@ -150,13 +152,13 @@ class RecordTimes:
             self._running = asyncio.get_running_loop().create_task(self._look_up())
 
     def before(self, group_id: str, key: Key, now_ms: int) -> tuple[RecordTime, int]:
-        """Returns the timestamp of a previous first unread record of the group, because the
-        timestamp of the current first unread record has not been looked up. Also returns the wall
-        time at which the returned timestamp was first requested.
+        """Returns an earlier age of a group in a partition, which is used while the timestamp of
+        the first unread record is not looked up yet.
 
-        This helps groups that commit faster than records are looked up: the age of such a group is
-        then exact, but slightly out of date. Returns NOT_KNOWN if no previous timestamp is known,
-        or if it was requested more than BEFORE_MS_MAX ago.
+        The result is the timestamp of an earlier first unread record, and the wall time at which
+        this timestamp was first requested. If a group commits faster than records are looked up,
+        its age is therefore exact, but slightly out of date. Returns NOT_KNOWN if no such timestamp
+        is known, or if it was requested more than BEFORE_MS_MAX ago.
         """
         topic_id, partition, first = key
         asked = self._asked.get((group_id, topic_id))
@@ -193,8 +195,9 @@ class RecordTimes:
     # -- what is kept
 
     def _too_many(self, kept: int) -> bool:
-        """Returns False if ``kept`` is below `_kept_max`. Otherwise computes `_kept_max` again, and
-        returns True if ``kept`` is still not below `_kept_max`."""
+        """Returns True if ``kept`` stored record times are too many. The limit is twice the number
+        of committed offsets, and at least KEPT_MIN. It is computed again only when ``kept`` has
+        reached it."""
         if kept < self._kept_max:
             return False
         self._kept_max = max(KEPT_MIN, 2 * self._live())

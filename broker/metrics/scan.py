@@ -1,9 +1,9 @@
-"""Passes all groups, committed offsets, members, transactional ids and topics to views, once for
-each scrape.
+"""One scan for each scrape: it passes all groups, committed offsets, members, transactional ids and
+topics to the objects that write the series (views).
 
 A broker may have hundreds of thousands of groups or offsets, and handles no requests during a step
-of the scan. So the scan works in bounded steps. The views write the series: the view of
-labelled_series.py, and those of other_exporters.py that the setting ``metrics.compat`` names.
+of the scan. So the scan works in bounded steps. One view is in labelled_series.py. The views in
+other_exporters.py are used if the setting ``metrics.compat`` names them.
 """
 
 from __future__ import annotations
@@ -59,29 +59,31 @@ class View:
     methods that it needs."""
 
     def begin_group(self, seen: Seen) -> None:
-        """Called before the committed offsets and members of a group are passed."""
+        """Called before the scan passes the committed offsets and the members of a group to the
+        view."""
 
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Called with some of the group's committed offsets in one topic. ``owners`` has the owners
-        of partitions; it is empty unless a view of the scan needs them."""
+        """Called with the lags of some committed offsets of the group in one topic. ``owners`` has
+        the owners of partitions, or is empty if no view of the scan needs the owners."""
 
     def end_topic(self, topic: str) -> None:
-        """Called after `offsets` was called with the last committed offsets of the group in
-        ``topic``."""
+        """The scan calls this method at the end of a topic, when it has passed all committed
+        offsets of the group in ``topic`` to `offsets`."""
 
     def members(self, lags: Sequence[MemberLag]) -> None:
         """Called with some members of the group that was passed to `begin_group`."""
 
     def end_group(self) -> None:
-        """Called after all committed offsets and members of the group were passed."""
+        """Called at the end of a group, after all calls with its committed offsets and members."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Called with some partitions of a topic, before the topic itself is passed."""
+        """Receives some of the partitions of a topic. The scan passes the partitions of a topic
+        before it passes the topic itself."""
 
     def topic(self, entry: TopicLogs) -> None:
-        """Called with a topic, after all its partitions were passed."""
+        """Called with a topic, after `partitions` was called with all its partitions."""
 
 
 class Scan:
@@ -122,8 +124,8 @@ class Scan:
     async def run(self) -> None:
         """Scans all groups and topics, in slices.
 
-        Changes during the scan may be included or not. If the age of a group's first unread record
-        is unknown, a lookup is queued, and the group is scanned last.
+        Changes during the scan may be included or not. A group whose first unread record has an
+        unknown age is scanned last, after the lookup of this age or after LOOKUP_S_MAX.
         """
         await self.in_slices(self.steps())
         if self._late:
@@ -138,8 +140,8 @@ class Scan:
         slices.end()
 
     def late_steps(self) -> Iterator[int]:
-        """Passes the groups that waited for lookups to each `View` in ``views``, in steps. Record
-        ages that are still unknown are omitted."""
+        """Passes groups to each `View` in ``views``, in steps: the groups whose record ages were
+        looked up after the scan. Ages that are still unknown are omitted."""
         for seen in self._late:
             yield from self._group(seen, late=True)
 

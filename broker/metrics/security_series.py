@@ -47,7 +47,9 @@ def _quotas(sources: Sources) -> Iterator[Metric]:
         "muster_throttles_total", "Responses throttled because of a quota.", labels=["kind"]
     )
     seconds = CounterMetricFamily(
-        "muster_throttle_seconds_total", "Sum of throttle times.", labels=["kind"]
+        "muster_throttle_seconds_total",
+        "Total time for which responses were throttled.",
+        labels=["kind"],
     )
     for kind, throttled in quotas.throttled.items():
         times.add_metric([kind], throttled.times)

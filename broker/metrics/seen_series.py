@@ -27,7 +27,8 @@ class Sight(NamedTuple):
 
 
 async def seen(scrape: AsyncIterator[bytes], sight: Sight) -> AsyncIterator[bytes]:
-    """Yields the lines of the scrape that the reader may see. A chunk has only whole lines."""
+    """Yields the lines of the scrape that the reader may see. Each chunk of ``scrape`` must consist
+    of whole lines."""
     verdicts: dict[tuple[bytes, bytes], bool] = {}
 
     def shows(line: bytes) -> bool:

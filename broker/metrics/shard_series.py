@@ -36,7 +36,8 @@ def shard_families(sources: Sources) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "muster_load_progress_ratio",
-        "Fraction of the coordinators' topics that is loaded, from 0 to 1.",
+        "Loaded fraction, 0 to 1, of the logs of __consumer_offsets, __transaction_state and"
+        " __share_group_state.",
         value=1 - left / total if total else 1,
     )
     yield GaugeMetricFamily(

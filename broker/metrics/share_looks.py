@@ -1,5 +1,5 @@
-"""Collects the facts for the verdict of a share group, and remembers since when no record was
-completed."""
+"""Collects the facts for the verdict of a share group. Also stores, for each share group, the time
+since which its number of completed records has not changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from share.values import DeliveryState
 from verdicts.share_rules import ExpiredFacts, RepeatedFacts, ShareFacts
 
 REPEATED_AT = 3
-"""The delivery count from which a record that is not completed counts as delivered repeatedly."""
+"""A record that is not completed counts as delivered repeatedly if its delivery count is at least
+this number."""
 REPEATED_SHOWN = 5
 
 

@@ -36,11 +36,13 @@ class ShareSeries:
             "muster_share_archived_total", "Records archived after too many deliveries.", "counter"
         )
         self._records = family(
-            "muster_share_records", "Records that members hold, or that were released."
+            "muster_share_records",
+            "Records in flight: acquired by a member, or waiting to be delivered again.",
         )
 
     def steps(self) -> Iterator[int]:
-        """Writes the series in steps. Yields the number of ranges that each step has read."""
+        """Writes the series in steps. Yields the cost of each step, mainly the number of ranges
+        that the step has read."""
         for group_id, counts in self._partitions.counts:
             if not self._families.has_room(_SERIES):
                 continue

@@ -1,4 +1,5 @@
-"""Lists the parts of the broker that `/metrics`, `/api` and the web page read, but do not change.
+"""Lists the parts of the broker from which `/metrics`, `/api` and the web page read. They change
+none of these parts.
 
 Broker start-up creates one `Sources`. Request handlers have another such list, `Services`.
 """
@@ -80,7 +81,7 @@ class Sources:
     """The journal of groups: their rebalances, with causes."""
     transaction_journal: TransactionJournal
     """The journal of transactions: their clients, their outcomes, and the groups that waited for
-    them."""
+    the end of a transaction."""
     lso_blockers: LsoBlockers
     """Finds the transactions that hold back the last stable offset of partitions."""
     lags: Lags

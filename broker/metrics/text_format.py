@@ -75,8 +75,8 @@ class Families:
 
     def __init__(self, series_max: int) -> None:
         self.room = series_max
-        """The number of series that may still be added. Only series whose number grows with groups
-        and topics are counted."""
+        """The number of series that may still be added. It limits only metrics whose series
+        multiply with the groups and topics; other series do not reduce it."""
         self.left_out = 0
         """The number of series that were omitted because ``room`` was used up."""
         self._families: dict[str, Family] = {}
@@ -95,8 +95,8 @@ class Families:
         return self._families[name]
 
     def has_room(self, series: int) -> bool:
-        """Returns True if ``series`` more series may be added, and counts them. Otherwise counts
-        them as omitted."""
+        """If the scrape may have ``series`` more series, counts them and returns True. Otherwise
+        counts them as omitted and returns False."""
         if series > self.room:
             self.left_out += series
             return False

@@ -1,5 +1,5 @@
-"""The state of one topic while a group is scanned, and the facts about partitions without a
-commit."""
+"""The scan of one topic that a group reads, and the facts about partitions in which the group has
+not committed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from coordinator.read_only import GroupView
 from verdicts.facts import PartitionFacts
 
 LOOK_UP_EVERY_MS = 30_000
-"""The time in ms after which the timestamp of the first unread record is looked up again, for a
-late group whose offsets move.
-
-If the offsets do not move, one lookup is enough.
-"""
+"""If a group lags and commits, the broker looks up the timestamp of its first unread record at this
+interval in ms. If the group lags and does not commit, one lookup is enough."""
 
 
 class TopicLook:
@@ -34,7 +31,7 @@ class TopicLook:
         self.marks: Sequence[Mark] = ()
         before_ms = look.before.seen_ms
         self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
-        """True if this is the group's first scan in the current interval of LOOK_UP_EVERY_MS."""
+        """True in the group's first scan of each interval of LOOK_UP_EVERY_MS."""
 
 
 def owned_alone(found: TopicLook) -> list[int]:
@@ -63,12 +60,12 @@ def orphaned(found: TopicLook) -> list[int]:
 def after_owner(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts | None:
-    """Returns the facts about a partition that has no commit and no longer has an owner, for the
-    finding `orphaned`.
+    """Returns the facts for the finding `orphaned` about a partition without a commit: a member
+    owned it earlier, and no member owns it now.
 
-    Returns None if the partition has no records. If the group has members, remembers the progress
-    of the partition but returns None, since a rebalance may assign the partition to its previous
-    owner again.
+    Returns None if the group has members, since a rebalance may assign the partition to its
+    previous owner again. In this case, the function only stores the progress of the partition. Also
+    returns None if the group has no members and the partition has no records.
     """
     if group.is_empty and end <= start:
         return None

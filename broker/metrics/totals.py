@@ -50,8 +50,8 @@ class TransactionTotals:
     refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The number of rejected transactional requests, by error code."""
     verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """The number of batches and offset commits that were rejected because their partition is not
-    part of their transaction, by error code."""
+    """The number of batches and offset commits of transactional producers that were rejected
+    because the partition had not been added to the transaction, by error code."""
 
     def observe(self, event: TransactionEvent) -> None:
         if isinstance(event, TransactionTransition):
@@ -77,7 +77,8 @@ class Metrics:
     generations: int = 0
     """The number of join phases that ended with at least one member."""
     join_phase_ms: int = 0
-    """The total duration in ms of the join phases that ``generations`` counts."""
+    """The total duration in ms of the join phases of all generations in the counter
+    ``generations``."""
     phases: dict[str, Histogram] = field(
         default_factory=lambda: {"join": Histogram(), "sync": Histogram()}
     )

@@ -1,5 +1,5 @@
-"""Makes the metric families about transactions whose number of series does not grow with
-transactional ids and topics.
+"""Makes those metric families about transactions whose number of series does not grow with the
+number of transactional ids or topics.
 
 This module only writes what other modules have counted. docs/operate/metrics.md lists every name
 with its labels and meaning.
@@ -35,8 +35,8 @@ FAILING = (
 """The error codes for batches that are rejected because their partition is not in an open
 transaction of their producer."""
 _COMPLETION_BITS = (0, 16)
-"""The exponents of the first and the last exported bound, which are powers of 2 in milliseconds: 1
-ms and 65 s."""
+"""The bounds of the first and last bucket in the histogram of completion times, as powers of 2 in
+ms: 1 ms and 65 s."""
 
 
 def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
@@ -75,7 +75,7 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
         dict.fromkeys(FAILING, 0) | totals.verification_failures,
     )
     yield GaugeMetricFamily(
-        "muster_producers", "Producer ids with state in a partition.", value=scan.producers
+        "muster_producers", "Producer ids for which partitions keep state.", value=scan.producers
     )
     yield GaugeMetricFamily(
         "muster_offsets_pending",
@@ -86,7 +86,7 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
     )
     ended = CounterMetricFamily(
         "muster_transactional_offsets_total",
-        "Pending offsets of ended transactions, by outcome.",
+        "Offsets in ended transactions, by outcome: committed or dropped.",
         labels=["outcome"],
     )
     for committed, count in sources.totals.transactional_offsets.items():

@@ -23,8 +23,7 @@ EVERY_S = 5.0
 SAMPLES_KEPT = 120
 GROUPS_KEPT = 5000
 _IDLE_PER_BUSY = 200
-"""The minimum length of the pause after a sample, as a multiple of the time that the sample took.
-"""
+"""After each sample, the pause is at least this number of times as long as the sample took."""
 _LOOK_S = 0.25
 """The time in seconds between two measurements of the event loop's delay."""
 
@@ -115,8 +114,8 @@ class Trends:
         self._internal_errors.caught("observer", error)
 
     async def sample(self) -> float:
-        """Takes one sample. Returns the time in seconds for which its slices blocked the event
-        loop."""
+        """Takes one sample of the trends of the broker and of each group, in slices. Returns the
+        total time in seconds for which these slices blocked the event loop."""
         self._sample_broker()
         slices = self._slicer.work("trends")
         members = total = 0

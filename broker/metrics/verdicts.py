@@ -1,9 +1,10 @@
-"""Judges each group regularly, and keeps its last verdict.
+"""Judges each group regularly, and stores its last verdict.
 
-Every group is judged every five seconds. With very many groups rounds are less frequent, so that
-they use at most two per cent of one core. Between two rounds, readers get the last verdict.
-`Verdicts.judged` judges one group at once. A restart loses the remembered progress; the first scans
-after a start use the timestamps of the commits.
+Every group is judged every five seconds. If there are so many groups that this would use more than
+two per cent of one core, they are judged less often. Between two judgements, readers get the stored
+verdict. `Verdicts.judged` judges one group immediately. A restart of the broker loses the
+remembered progress of the groups. So the first scans after a start use the timestamps of the
+commits.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from verdicts.thresholds import OLD_SETTINGS, SETTINGS, Thresholds
 
 EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
-"""The minimum length of the pause after all verdicts were computed once, as a multiple of the time
-for which this computation blocked the event loop."""
+"""After a computation of all verdicts, the broker pauses for at least this many times the time for
+which the computation blocked the event loop."""
 PARTITIONS_AT_ONCE = 500
-"""The maximum number of partitions of a group that is judged in the event loop's thread.
+"""The verdict of a group with at most this number of partitions is computed in the event loop's
+thread.
 
-A larger group is judged in another thread, and never by `Verdicts.of`.
+The verdict of a larger group is computed in another thread, and never by `Verdicts.of`.
 """
 
 
@@ -45,8 +47,8 @@ class Held(NamedTuple):
 
     verdict: Verdict
     since_ms: int
-    """The wall time since which the group has had this verdict; the start time of the finding, if
-    the finding has one."""
+    """The wall time since which the group has had this verdict: the start time in the finding of
+    the verdict, if it has one."""
     sentence: str
     reads_nothing_since_ms: int | None = None
     """The wall time since which unread records exist and no member has read a record; None if a
@@ -84,7 +86,8 @@ class Verdicts:
         self._held: dict[str, Held] = {}
         """The last verdict of each group."""
         self._pause_s = 0.0
-        """The length in seconds of the pause before the next round; 0 before the first."""
+        """The pause in seconds before the next round, in which all groups are judged; 0 before the
+        first round."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

@@ -77,7 +77,7 @@ def test_documented_sed_command_changes_runbook_links_to_https(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_alert_summary_states_the_duration_of_its_for_clause(name: str) -> None:
+def test_alert_summary_states_the_duration_after_which_the_alert_fires(name: str) -> None:
     waits = re.search(r"^ +for: (\d+)m$", RULES_OF[name], re.M)
     summary = re.search(r"^ +summary: (.*)$", RULES_OF[name], re.M)
     assert summary is not None

@@ -33,8 +33,9 @@ def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, Record
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
-async def test_scrape_has_the_lag_seconds_of_the_latest_commit(tmp_path: Path) -> None:
-    """A scrape waits for its record lookups, so it contains the lag of the latest commit."""
+async def test_metric_lag_seconds_is_computed_from_the_latest_commit(tmp_path: Path) -> None:
+    """A scrape first looks up the timestamps of unread records. Therefore its lag in seconds
+    belongs to the latest commit, even if commits are frequent."""
     async with seeing(tmp_path) as seen:
         fill(seen)
         for offset in range(10):
@@ -45,7 +46,7 @@ async def test_scrape_has_the_lag_seconds_of_the_latest_commit(tmp_path: Path) -
         assert scrape["muster_lag_lookups_total"] == 10
 
 
-async def test_scrape_omits_lag_seconds_when_the_lookup_exceeds_its_limit(
+async def test_scrape_omits_lag_seconds_when_record_lookups_take_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan, "LOOKUP_S_MAX", 0.001)

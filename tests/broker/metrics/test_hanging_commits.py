@@ -29,8 +29,8 @@ HANGS = "offset commits are pending in a transaction that has ended"
 
 
 async def leave_pending_commit(broker: Broker, producer: Producer) -> None:
-    """Leaves a pending commit of the producer after its transaction, as an earlier version of
-    Muster did."""
+    """Adds a pending commit of a transaction after the end of the transaction. An earlier version
+    of Muster had such commits."""
     answers: list[object] = []
     topics = [TopicOffsets(TOPIC, [0], [7], [-1], None, None)]
     call = TxnOffsetCommit(

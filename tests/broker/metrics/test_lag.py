@@ -97,8 +97,8 @@ def end_transaction(served: Served, producer_id: int, *, committed: bool = True)
 async def test_lag_is_zero_when_the_committed_offset_is_after_the_last_marker(
     tmp_path: Path,
 ) -> None:
-    """Kafka's tool shows the same: the position of a consumer that has read the marker is after the
-    marker."""
+    """A consumer that has read the marker has its position after the marker, and commits this
+    offset. Kafka's tool also shows no lag in this case."""
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
@@ -108,8 +108,8 @@ async def test_lag_is_zero_when_the_committed_offset_is_after_the_last_marker(
 
 
 async def test_lag_is_one_record_when_only_a_transaction_marker_is_unread(tmp_path: Path) -> None:
-    """Kafka's tool shows the same: if a consumer has committed the offset after its last record,
-    only the marker is left."""
+    """The consumer has committed the offset after the last record of a transaction, and only the
+    marker follows. Kafka's tool also shows a lag of one record."""
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
@@ -184,7 +184,8 @@ async def test_record_time_is_looked_up_again_only_after_a_new_commit(tmp_path: 
 async def test_lag_seconds_of_the_previous_lookup_are_reported_during_a_lookup(
     tmp_path: Path,
 ) -> None:
-    """The seconds are exact for the committed offset at the previous lookup."""
+    """Until the timestamp for a new committed offset is known, the reported lag in seconds is that
+    of the committed offset at the previous lookup. It is exact for that offset."""
     async with serving(tmp_path) as served:
         fill(served, 10)
         for offset, expected in ((4, None), (5, 5.0), (6, 5.0)):
@@ -199,7 +200,7 @@ async def test_lag_seconds_of_the_previous_lookup_are_reported_during_a_lookup(
         assert lag.seconds == 3.0 + 3.0, "of offset 6, three seconds later"
 
 
-async def test_previous_lag_seconds_are_reported_for_at_most_two_minutes(
+async def test_lag_in_seconds_of_an_older_committed_offset_is_reported_for_at_most_two_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as served:
@@ -263,7 +264,9 @@ async def test_lag_seconds_are_unknown_when_the_record_is_unreadable(
         assert lag.seconds == 5.0, "it is tried again"
 
 
-async def test_lag_has_the_expiry_time_of_the_committed_offset(tmp_path: Path) -> None:
+async def test_lag_result_contains_the_time_at_which_the_committed_offset_expires(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, {"offsets.retention.minutes": 24 * 60}) as served:
         assert await served.client.commit(GROUP, 1) == NONE
         committed_ms = served.time.wall_ms
@@ -273,7 +276,7 @@ async def test_lag_has_the_expiry_time_of_the_committed_offset(tmp_path: Path) -
     assert (lag.committed_ms, lag.expires_ms) == (committed_ms, committed_ms + DAY_MS)
 
 
-async def test_lag_of_a_group_with_a_live_member_has_no_expiry_time(tmp_path: Path) -> None:
+async def test_committed_offset_of_a_group_with_a_member_has_no_expiry_time(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         member_id, generation = await served.client.join_alone(GROUP)
         mine = {"member_id": member_id, "generation_id": generation}

@@ -231,7 +231,7 @@ async def test_verdict_and_out_of_range_metrics_are_exported_per_group(tmp_path:
     assert scrape["kafka_consumergroup_lag_sum", "consumergroup=ahead", ORDERS] == 0
 
 
-async def test_load_metrics_count_the_loaded_records_after_a_restart(tmp_path: Path) -> None:
+async def test_load_metrics_after_a_restart_count_the_loaded_records(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         fresh = await seen.scrape()
         assert fresh["muster_load_records"] == 0
@@ -296,7 +296,6 @@ async def test_scrape_contains_the_example_of_the_metrics_page(tmp_path: Path) -
 async def test_scrape_yields_to_the_event_loop_between_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slices of length zero make the event loop run after each topic of a group."""
     monkeypatch.setattr(text_format, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         seen.broker.slicer.slice_ns = 0

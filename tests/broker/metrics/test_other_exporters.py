@@ -1,5 +1,5 @@
-"""The broker's series in the compatibility views of other exporters have the names and labels that
-are recorded in tests/data/metrics."""
+"""The series that the broker writes under the names of another exporter have that exporter's names
+and labels, which are recorded in tests/data/metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ NAMES = json.loads((Path(__file__).parents[2] / "data" / "metrics" / "names.json
 
 
 def names_of(scrape: Scrape, exporter: str) -> dict[str, set[frozenset[str]]]:
-    """Returns the label names of each scraped series whose name is recorded for the exporter."""
+    """Returns the label sets of each series of ``exporter`` that the scrape contains, by series
+    name."""
     return {name: scrape.labels[name] for name in NAMES[exporter] if name in scrape.labels}
 
 
@@ -54,8 +55,8 @@ async def test_kafka_exporter_series_equal_the_recorded_names_and_labels(tmp_pat
 async def test_compatibility_view_has_every_recorded_series_name_and_label(
     tmp_path: Path, exporter: str
 ) -> None:
-    """With ``metrics.compat``, a scrape has the recorded names in addition to Muster's documented
-    names, and no others."""
+    """With ``metrics.compat``, a scrape has exactly the recorded names and Muster's documented
+    names."""
     async with seeing(tmp_path, {"metrics.compat": exporter}) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
@@ -69,7 +70,9 @@ async def test_compatibility_view_has_every_recorded_series_name_and_label(
     assert ours == set(recorded)
 
 
-async def test_compatibility_views_have_the_values_of_the_native_series(tmp_path: Path) -> None:
+async def test_metrics_of_other_exporters_have_the_values_of_musters_own_metrics(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, {"metrics.compat": "jmx,kminion,lag_exporter"}) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
@@ -109,7 +112,7 @@ async def test_compatibility_views_have_the_values_of_the_native_series(tmp_path
     assert scrape[beats] == 1
 
 
-async def test_jmx_view_counts_only_classic_groups(tmp_path: Path) -> None:
+async def test_metrics_with_jmx_exporter_names_count_only_classic_groups(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.compat": "jmx"}) as seen:
         await seen.client.join_alone("behind")
         joined = await seen.client.call(

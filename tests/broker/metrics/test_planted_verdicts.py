@@ -174,7 +174,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     (nothing_is_forgotten, stories.test_progress_and_verdicts_of_deleted_groups_are_removed),
     (
         what_stands_is_counted_from_the_last_move,
-        stories.test_verdict_of_an_idle_group_is_ok_until_an_unread_record_is_late,
+        stories.test_verdict_ignores_the_time_in_which_a_group_had_no_unread_records,
     ),
     (
         a_new_owner_has_no_time,
@@ -206,7 +206,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         refused_joins_are_not_seen,
-        stories.test_verdict_is_refused_while_a_client_joins_with_another_assignor,
+        stories.test_group_has_verdict_refused_while_a_client_tries_to_join_with_another_assignor,
     ),
     (returns_are_not_seen, stories.test_verdict_is_flapping_when_a_client_rejoins_repeatedly),
     (returns_count_for_ever, stories.test_verdict_is_flapping_when_a_client_rejoins_repeatedly),
@@ -218,7 +218,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         clients_that_assign_to_themselves_are_nobody,
-        stories.test_verdict_is_ok_while_self_assigned_clients_commit,
+        stories.test_verdict_is_ok_while_consumers_that_use_assign_commit,
     ),
     (
         a_timestamp_is_believed_whenever_the_record_came,
@@ -239,7 +239,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         who_owned_what_is_forgotten,
-        stories.test_group_is_abandoned_when_its_last_member_is_removed_before_its_first_commit,
+        stories.test_group_without_commits_is_abandoned_when_its_last_member_is_removed,
     ),
     (
         every_look_is_the_first,

@@ -44,7 +44,7 @@ async def test_share_metrics_count_deliveries_outcomes_and_archived_records(
     assert by_label(scrape, "muster_share_records") == {"acquired": 0, "available": 0}
 
 
-async def test_share_metrics_count_records_acquired_and_released_by_members(
+async def test_metric_share_records_counts_acquired_and_available_records(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -64,7 +64,7 @@ async def test_share_metrics_are_omitted_above_the_limit_of_series(tmp_path: Pat
     assert families.left_out == 11
 
 
-def test_number_of_share_groups_with_delivery_counts_is_bounded() -> None:
+def test_delivery_counts_are_kept_for_a_limited_number_of_share_groups() -> None:
     counts = GroupCounts()
     for number in range(GROUPS_MAX + 5):
         counts.of(f"g{number}").acquired(1, 1)

@@ -80,7 +80,7 @@ async def test_verdict_names_a_member_whose_acquisition_locks_expire_repeatedly(
     assert (expire["client"], expire["host"]) == ("payments-1", "10.0.0.7")
     assert expire["sentence"] == (
         "the locks of payments-1-aaaa on 10.0.0.7 have expired 3 times since 2023-11-14T22:13:50Z,"
-        " the last time at 2023-11-14T22:14:50Z: it did not acknowledge 6 records within 30.0 s,"
-        " and they were delivered again or archived"
+        " the last time at 2023-11-14T22:14:50Z: the member did not acknowledge 6 records within"
+        " 30.0 s, and they were delivered again or archived"
     )
     assert "LOCKS_EXPIRE" not in [each["verdict"] for each in later]

@@ -7,7 +7,7 @@ from broker.metrics.kind_facts import streams_facts
 from tests.coordinator.streams.groups import GROUP, STATEFUL, StreamsGroups
 
 
-def test_missing_source_topic_is_reported_after_members_left_until_topic_exists() -> None:
+def test_missing_source_topic_is_reported_until_it_exists_even_if_all_members_leave() -> None:
     groups = StreamsGroups()
     groups.topics(t=-1)
     groups.join("a", topology=STATEFUL)
@@ -24,7 +24,7 @@ def test_missing_source_topic_is_reported_after_members_left_until_topic_exists(
     assert streams_facts(view) is None
 
 
-def test_streams_group_without_problem_reports_no_problem_after_its_members_left() -> None:
+def test_topic_deleted_after_the_last_member_left_a_streams_group_is_not_reported() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.send("a", -1)

@@ -57,7 +57,7 @@ async def test_transaction_metrics_match_a_known_sequence_of_transactions(tmp_pa
         assert refused == 1
 
 
-async def test_held_back_seconds_metric_counts_from_the_record_of_a_hanging_transaction(
+async def test_metric_held_back_seconds_begins_at_the_first_record_of_a_hanging_transaction(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

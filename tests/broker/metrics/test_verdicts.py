@@ -69,7 +69,7 @@ class Trial:
         self.members: list[Member] = []
 
     async def join(self, *partitions: int, topic: str = "orders", instance: Any = None) -> Member:
-        """Forms a group whose only member owns these partitions."""
+        """Forms a group. Its only member owns ``partitions`` of ``topic``."""
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
         joined = await client.receive(self.send_join(client, topic=topic, instance=instance))
         member = Member(self, client, joined["member_id"], joined["generation_id"])
@@ -211,7 +211,7 @@ async def trial_of(directory: Path, **settings: Any) -> AsyncIterator[Trial]:
 # ------------------------------------------------------------------------------------ OK
 
 
-async def test_verdict_of_an_idle_group_is_ok_until_an_unread_record_is_late(
+async def test_verdict_ignores_the_time_in_which_a_group_had_no_unread_records(
     tmp_path: Path,
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -260,7 +260,7 @@ async def test_verdict_of_a_group_without_members_is_ok_when_all_records_are_rea
         assert trial.verdict == "OK"
 
 
-async def test_verdict_is_ok_while_self_assigned_clients_commit(tmp_path: Path) -> None:
+async def test_verdict_is_ok_while_consumers_that_use_assign_commit(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         offset = 0
 
@@ -325,7 +325,7 @@ async def test_verdict_is_ok_when_only_a_transaction_marker_is_unread(tmp_path: 
         assert trial.verdict == "STALLED", "there is a record behind the marker"
 
 
-async def test_verdict_is_refused_while_a_client_joins_with_another_assignor(
+async def test_group_has_verdict_refused_while_a_client_tries_to_join_with_another_assignor(
     tmp_path: Path,
 ) -> None:
     """In an incident, 715 joins were refused in 23 minutes during an incomplete rolling upgrade,
@@ -636,7 +636,7 @@ async def test_group_without_members_is_abandoned_after_a_minute(tmp_path: Path)
         assert trial.verdict == "ABANDONED"
 
 
-async def test_group_is_abandoned_when_its_last_member_is_removed_before_its_first_commit(
+async def test_group_without_commits_is_abandoned_when_its_last_member_is_removed(
     tmp_path: Path,
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -818,7 +818,7 @@ async def test_progress_and_verdicts_of_deleted_groups_are_removed(tmp_path: Pat
         assert not looks.arrivals._marks
 
 
-async def test_number_of_stored_progress_entries_is_bounded(
+async def test_progress_of_consumers_is_stored_for_a_bounded_number_of_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "PARTITIONS_MAX", 1)
