@@ -58,8 +58,8 @@ class AuthorizationCacheMemory:
         the set, since sets are not hashable."""
 
     def added(self, names: Names, size_bytes: int) -> None:
-        """Counts a name that was added to ``names``. Then empties the oldest sets until the limit
-        is met."""
+        """Counts the bytes of a name that was added to ``names``. If all sets of names together
+        exceed the limit, empties the oldest sets."""
         if not names.kept_bytes:
             self._all[id(names)] = names
         names.kept_bytes += size_bytes
@@ -68,7 +68,7 @@ class AuthorizationCacheMemory:
             self.forget(next(iter(self._all.values())))
 
     def forget(self, names: Names) -> None:
-        """Empties a set, and no longer counts its bytes."""
+        """Empties a set of names, and subtracts its bytes from the total."""
         if names.kept_bytes:
             del self._all[id(names)]
             self.kept_bytes -= names.kept_bytes

@@ -141,8 +141,8 @@ class Connection(asyncio.Protocol):
         """The request whose handler is running; None while no handler runs. If this request is
         answered before its handler returns, `answered` is not called."""
         self.requests = self.lookups = 0
-        """The number of handled requests, and the number of ApiVersions, Metadata and
-        FindCoordinator requests among them."""
+        """``requests`` is the number of handled requests. ``lookups`` is the number of ApiVersions,
+        Metadata and FindCoordinator requests among them."""
         self.bytes_in = self.bytes_out = 0
         """The numbers of bytes received and bytes sent; a reply is counted when the transport has
         accepted it."""
@@ -177,8 +177,8 @@ class Connection(asyncio.Protocol):
         """Cached data of the authorizer about `principal`; no other code reads or writes this
         attribute."""
         self.repeated: object | None = None
-        """The ConsumerGroupHeartbeat request that the client repeats unchanged; only
-        `broker/apis/consumer_group_heartbeat.py` uses this attribute."""
+        """The last ConsumerGroupHeartbeat, so that `broker/apis/consumer_group_heartbeat.py`
+        recognizes an identical one."""
         self.authorization_cache: AuthorizationCache | None = None
         """The names of resources that the principal is known to be allowed to access; only
         `broker/apis/shared/authorization.py` uses this cache."""
@@ -196,8 +196,8 @@ class Connection(asyncio.Protocol):
         """The arrival time of the last bytes, in nanoseconds of the performance counter. Request
         durations are measured from this time."""
         self.taken_bytes = 0
-        """The number of reply bytes that the kernel had accepted at the server's last check for
-        peers that do not read."""
+        """The number of reply bytes that the kernel had accepted when the server last checked
+        whether the peer reads."""
         self._draining = False
         """True if no more requests are handled and the connection closes when all replies are
         written."""
@@ -337,8 +337,8 @@ class Connection(asyncio.Protocol):
         return cast("Request | None", parked)
 
     def throttle_over(self, throttle: Throttle, parked: Request | None) -> None:
-        """Continues to handle requests. If ``parked`` is still unanswered, later requests wait
-        until it is answered."""
+        """Ends the throttle: the connection handles requests again. If the request ``parked`` is
+        still unanswered, later requests wait until it is answered."""
         if self._parked is throttle and not self.closed:
             self._parked = parked
             self.server.writes.touch(self)
@@ -449,8 +449,8 @@ class Connection(asyncio.Protocol):
         return not self._reading and peer_gone(self._transport)
 
     def hold(self) -> None:
-        """Stops reading until `release` is called, since the partial requests of all connections
-        together exceed their limit."""
+        """Stops reading until `release` is called. Called when the partial requests of all
+        connections together exceed their limit."""
         self._stop_reading()
 
     def release(self) -> None:
@@ -467,8 +467,8 @@ class Connection(asyncio.Protocol):
         return out
 
     def pieces_written(self, all_of_them: bool) -> None:
-        """Called with ``all_of_them`` False when the transport is full, and with True when all
-        parts of the replies are written. In the second case, handles the delayed requests."""
+        """Called when a part of the replies is written: with True if all parts are written, and
+        with False if the transport is full. After the last part, handles the delayed requests."""
         self.sending = bool(self._out) or not all_of_them
         if self.sending or self.closed:
             return
@@ -555,8 +555,8 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _look_at_clock(self) -> None:
-        """Reports to the watchdog, under the API name of the turn's last request, if the turn took
-        too long."""
+        """If the turn took too long, reports it to the watchdog under the API name of the turn's
+        last request."""
         name = "requests" if self._route is None else self._route.served.api.name
         self.server.watchdog.ended(name, self.read_ns)
 
@@ -640,8 +640,8 @@ class Connection(asyncio.Protocol):
     # -- replies out
 
     def _place(self, request: Request) -> None:
-        """Queues the reply of a handled request. If earlier replies are not queued yet, keeps the
-        request in a slot until they are."""
+        """Queues the reply of a handled request. If replies of earlier requests are not queued yet,
+        the request waits in a slot until they are queued."""
         self.handling = None
         self.requests += 1
         reply = request.reply

@@ -1,10 +1,11 @@
 """Builds the response of any API, in any version, that reports one error. The test mode sends these
 responses on demand; handlers build their own error responses.
 
-The tables of `protocol/messages` are enough for nearly all APIs. They show where a response has
-error codes. The elements of a response (topics, partitions, groups, members) are the elements of
-the request. An error of the whole request is set at every position. An error of single partitions
-or topics is set only in the innermost elements, where clients read it.
+The tables of `protocol/messages` are enough for nearly all APIs: they show where a response has
+error codes. The response has an entry for each topic, partition, group or member in the request. If
+the error concerns the whole request, every error field of the response has its code. If it concerns
+partitions or topics, only the error fields of the innermost entries have its code, because clients
+read it there.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "partition_result": ("partitions",),
     "transaction_states": ("transactional_ids",),
 }
-"""For each array name in responses: the names of the request arrays whose elements the response
-repeats."""
+"""By the name of an array in responses: the names of arrays in requests. The response array has one
+entry for each element of the request array."""
 
 _IDENTITY = (
     "name", "topic", "topic_name", "topic_id", "partition", "partition_index", "index",
@@ -97,8 +98,8 @@ _IDENTITY = (
 _OTHER_NAMES = {
     "partition_index": "partition", "topic": "name", "name": "topic", "user": "name",
 }  # fmt: skip
-"""By the name of an identifying field in a response: the name of this field in the request, if the
-two names differ."""
+"""The identifying fields that have one name in the response and another name in the request. The
+key is the response's name of the field, the value the request's name."""
 
 _UNKNOWN = frozenset(
     {
@@ -115,8 +116,8 @@ _UNKNOWN = frozenset(
 def error_answer(
     api: Api, version: int, asked: Mapping[str, Any], error_code: int, text: str | None
 ) -> dict[str, Any]:
-    """Returns the response to the request ``asked`` with ``error_code``, and with ``text`` in its
-    message fields."""
+    """Returns a response to the request ``asked`` that has ``error_code`` in its error fields and
+    ``text`` in its message fields."""
     return _Answer(version, error_code, text).whole(api.response, api.request, asked)
 
 
@@ -206,13 +207,14 @@ class _Answer:
         return answer
 
     def _naming(self, fields: Sequence[Field], source: Primitive) -> str:
-        """Returns the name of the identifying response field, for a request array whose elements
-        are plain values (such as topic names) instead of structs."""
+        """Returns the name of the response field to which the handler copies the names or ids of
+        the request, such as topic names. Called for an array of names or ids in the request, if the
+        response has a struct for each of them."""
         for field in self._present(fields):
             if field.name in _IDENTITY and (field.type is STRING) == (source is STRING):
                 return field.name
         raise AssertionError(
-            f"none of the fields {[field.name for field in fields]} identifies an element"
+            f"none of these fields is a name or an id: {[field.name for field in fields]}"
         )
 
     def _says_error(self, fields: Sequence[Field]) -> bool:

@@ -19,7 +19,6 @@ class Interpose(Protocol):
     broker."""
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """Returns the table of APIs that the broker uses with this layer. ``served`` is the table
-        that the broker uses without the layer."""
+        """Replaces the table of served APIs. ``served`` is the original table."""
 
     def connection(self, server: Server, listener: Listener) -> Connection: ...

@@ -30,7 +30,7 @@ def java_address(address: str) -> str:
 
 
 def network_of(host: str) -> str:
-    """Returns the address under which a host is counted: the /64 network for IPv6, otherwise the
+    """Returns the address under which limits count a host: for IPv6 its /64 network, otherwise the
     address itself."""
     groups = host.split(":")
     return ":".join(groups[:4]) if len(groups) > 4 else host

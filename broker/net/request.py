@@ -31,8 +31,8 @@ Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
 """The steps of a handler for many elements. The iterator yields None where other work may run, or a
 future that must be done before the next step. The last step ends the request."""
 Handler = Callable[[Any, "Request"], Steps | None]
-"""A function that is called with the broker's services and the request. The handler ends the
-request immediately or later; a handler for many elements returns its steps instead."""
+"""A function that handles a request; its first argument is the broker's services. It either ends
+the request itself, immediately or later, or returns the steps that end the request."""
 ReplyEncoder = Callable[["Request", Any], None]
 
 
@@ -146,8 +146,8 @@ class Meter(Protocol):
         waits."""
 
     def park(self, request: Request) -> bool:
-        """Returns True if the connection is throttled. In this case the meter parks the request,
-        and the caller must not."""
+        """Returns True if the connection is throttled. The meter has then parked the request, and
+        the caller must not park it again."""
 
     def exempt(self) -> None: ...
 
@@ -219,8 +219,8 @@ class Request:
         self.since_ns = connection.read_ns
         """The arrival time of the request's bytes, in nanoseconds of the performance counter."""
         self.context: Any = None
-        """The body that ``ServedApi.decoders`` decoded; later, data that the handler stores for the
-        reply."""
+        """Data that the handler of the request stores here. At first it is the body of the request,
+        if ``ServedApi.decoders`` decoded the body."""
         self.meter: Meter | None = None
         """Measures how much of the client's quotas this request uses; None if no quotas are set."""
         if route.new_meter is not None:
@@ -247,7 +247,8 @@ class Request:
             return self._value
 
     def check(self) -> None:
-        """Raises ProtocolError if the body is invalid. For a handler that does not read `value`."""
+        """Raises ProtocolError if the body is invalid. A handler that does not read `value` calls
+        this method."""
         self.value  # noqa: B018 - the body is decoded
 
     def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
@@ -320,7 +321,8 @@ class Request:
         self.connection.server.long.answer_later(self, work)
 
     def work_off(self, steps: Steps) -> None:
-        """Runs ``steps``, which end the request. For a handler that can't return its steps."""
+        """Runs ``steps``; the last step ends the request. Most handlers return their steps. A
+        handler that can't return them calls this method."""
         self.connection.server.long.work_off(self, steps)
 
     def park(self) -> None:
@@ -341,8 +343,7 @@ class Request:
 
     def mutations(self, strict_from: int | None) -> Mutations:
         """Returns the client's quota of topic changes (KIP-599). Without a meter, the quota has no
-        limit. Changes above the quota are rejected if the API version is at least ``strict_from``.
-        """
+        limit. From API version ``strict_from`` on, changes above the quota are rejected."""
         meter = self.meter
         return UNBOUND if meter is None else meter.mutations(self.api_version, strict_from)
 
@@ -366,8 +367,8 @@ class Request:
 
 
 def _is_large(value: dict[str, Any]) -> bool:
-    """Returns True if a response has more than `ENCODED_AT_ONCE` elements in all its arrays, or
-    more than `ENCODED_AT_ONCE_BYTES` of encoded arrays."""
+    """Returns True if a response contains more than `ENCODED_AT_ONCE` elements, or an already
+    encoded array of more than `ENCODED_AT_ONCE_BYTES` bytes."""
     for part in value.values():
         if type(part) is EncodedArray and len(part.data) > ENCODED_AT_ONCE_BYTES:
             return True

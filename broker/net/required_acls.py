@@ -80,15 +80,15 @@ class Hides:
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """An ACL with which the principal sees all elements."""
+    """A principal with this ACL sees all elements. None if no ACL has this effect."""
 
     is_logged = False
 
 
 @slotted(frozen=True)
 class HandlerAcl:
-    """An operation that the handler of the API checks itself, because the check happens late or
-    only in some cases."""
+    """An operation for which the API's handler itself checks the principal's ACLs, because the
+    check happens late or only in some cases."""
 
     operation: Operation
     kind: ResourceType
@@ -98,19 +98,20 @@ class HandlerAcl:
     """The case in which the handler checks the operation, as text; "" if the handler checks it in
     every case."""
     unless: RequiredAcl | None = None
-    """An alternative ACL: a principal that has this ACL does not need the ACL for the operation."""
+    """A principal that has this other ACL does not need the ACL for the operation. None if no ACL
+    has this effect."""
     is_logged: bool = True
 
 
 @slotted(frozen=True)
 class AuthorizedOperations:
-    """The operations that the principal may perform on a resource. The response lists them if the
-    request asks for authorized operations (KIP-430)."""
+    """The operations that the principal may perform on a resource, for a response to a request that
+    asks for authorized operations (KIP-430)."""
 
     kind: ResourceType
     need: RequiredAcl | None = None
-    """An ACL that the principal needs for this list. Without the ACL, the response omits the list.
-    """
+    """The ACL without which the response omits the list of authorized operations. None if no ACL is
+    needed."""
 
 
 @slotted(frozen=True)
@@ -118,13 +119,13 @@ class Rights:
     """The ACLs that one API checks, in order."""
 
     needs: tuple[RequiredAcl | AnyOf, ...] = ()
-    """The ACLs that the principal needs for the request. Without one of them, the whole request is
-    rejected."""
+    """The ACLs that the principal needs for the request. If one of them is missing, the whole
+    request is rejected."""
     each: Each | EachResource | None = None
     hides: tuple[Hides, ...] = ()
     own: tuple[HandlerAcl, ...] = ()
     tells: tuple[AuthorizedOperations, ...] = ()
-    """The authorized operations that the response lists."""
+    """The resources for which a response lists the principal's authorized operations."""
     why_none: str = ""
     """The reason why the API needs no ACL; "" if the API needs an ACL."""
 
@@ -144,8 +145,8 @@ def cluster(operation: Operation, *, is_logged: bool = True) -> RequiredAcl:
 def of_each(
     kind: ResourceType, operation: Operation, unless: RequiredAcl | None = None
 ) -> HandlerAcl:
-    """Returns a requirement: the operation on each resource of the type ``kind`` that a request
-    names."""
+    """Returns the requirement that the principal may perform ``operation`` on each resource of the
+    type ``kind`` that its request names."""
     return HandlerAcl(operation, kind, f"each {NOUNS[kind]}", unless=unless)
 
 

@@ -79,8 +79,8 @@ class Server:
         """Handles requests that are not finished when their handler returns."""
         self.disk_reads = disk_reads
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
-        """``unsupported`` records unsupported requests. ``_stuck_clients`` records clients that are
-        stuck for another reason."""
+        """``unsupported`` records unsupported requests. ``_stuck_clients`` records clients that
+        send no more requests, because the broker does not support their protocol."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}
@@ -227,7 +227,8 @@ class Server:
         idle = min(others, key=lambda each: each.last_active_s)
         self._drop(
             idle,
-            f"max.connections={self.limits.connections} is reached, and another broker connected",
+            f"max.connections={self.limits.connections} is reached: closed to admit a connection of"
+            " another broker",
         )
         return True
 
@@ -301,7 +302,9 @@ class Server:
             if taken > connection.taken_bytes:
                 connection.taken_bytes, connection.muted_at_s = taken, now_s
             elif idle_ms >= 0 and (now_s - (connection.muted_at_s or now_s)) * 1000 >= idle_ms:
-                self._drop(connection, f"the client read no response for {idle_ms // 1000} s")
+                self._drop(
+                    connection, f"the client did not read its responses for {idle_ms // 1000} s"
+                )
 
     def _look_for_idle(self, now_s: int) -> None:
         idle_s = self.limits.idle_ms / 1000

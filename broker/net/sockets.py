@@ -1,9 +1,9 @@
 """The sockets on which a broker listens.
 
 The broker binds all sockets before it opens its data. A bound socket reserves its address, and
-refuses connections until it listens. Thus no client waits while the broker reads its logs. An
-address in use normally causes an error at the bind. If another process has bound the same address
-and listens first, the error occurs when the broker starts to listen.
+refuses connections until the broker starts to listen. So clients get an error at once while the
+broker reads its logs. An address in use normally causes an error at the bind. If another process
+has bound the same address and listens first, the error occurs when the broker starts to listen.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ class Sockets:
                 self._without_http(where, error)
 
     def _without_http(self, where: str, error: OSError) -> None:
-        """Writes a log line that the broker runs without HTTP; raises CannotListen if
-        ``http.listener`` is set. With default settings, the second broker on a machine runs without
-        HTTP."""
+        """Logs that the broker runs without HTTP, because the HTTP address is in use. Raises
+        CannotListen instead if ``http.listener`` is set. With default settings, the second broker
+        on a machine runs without HTTP."""
         refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None

@@ -65,11 +65,11 @@ class FailureLines:
         logger.info(event, reason=reason, **about, **more)
 
     def _line_of(self, address: str, now_ms: int) -> int | None:
-        """Counts a line about an address. Returns None if the address has reached its limit in this
-        minute.
+        """Counts a line about an address. Returns None if the line must be omitted, because the
+        address has reached its limit in this minute.
 
-        Otherwise returns the number of lines that were omitted in the previous minute; 0 if the
-        current minute has had a line.
+        The first line of a minute gets the number of lines that were omitted in the previous
+        minute. All other lines get 0.
         """
         since = self._lines.get(address)
         if since is None or now_ms - since[0] >= AGAIN_MS:
@@ -83,8 +83,8 @@ class FailureLines:
 
 
 class RefusedJoinLines:
-    """Logs rejected JoinGroup requests of all groups, if the cause remains until a setting is
-    changed."""
+    """Logs rejected JoinGroup requests of all groups if their error is in LASTING: the client gets
+    such an error again until a setting is changed."""
 
     def __init__(self, time: Time) -> None:
         self._lines = FailureLines(time)

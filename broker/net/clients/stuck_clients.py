@@ -33,8 +33,8 @@ PATIENCE_S = 30
 AGAIN_S = 300
 """The time in seconds between two journal entries about the same stuck client.
 
-It is shorter than the default of `group.verdict.refused.ms`, after which the problem of a rejected
-client counts as solved.
+It is shorter than the default of `group.verdict.refused.ms`: if a client gets no new entry for that
+long, its problem counts as solved.
 """
 SEEKERS_MAX = 1000
 
@@ -50,7 +50,8 @@ HasMember = Callable[[str, str, str], bool]
 """A function that returns True if a group has a member of a client. Arguments: group id, client id
 and client host."""
 OnRefused = Callable[[Any, str], None]
-"""A function that is called for each stuck client. Arguments: its connection and the group id."""
+"""A function that is called for each stuck client, with the connection of the client and the group
+id."""
 
 
 class Seeking(Protocol):

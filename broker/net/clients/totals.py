@@ -13,8 +13,8 @@ from broker.net.peer import display_client_id
 from protocol.slotted import slotted
 
 GONE_MAX = 1000
-"""The maximum number of clients for which sums of closed connections are kept. The client whose
-last close is longest ago is dropped first."""
+"""The broker keeps the sums of closed connections for at most this number of clients. It first
+drops the client whose last connection closed the longest ago."""
 SHOWN_MAX = 5000
 """The maximum number of clients in a list. One more row, without a name, has the sum of all other
 clients."""
@@ -58,7 +58,7 @@ class Clients:
         """The total traffic of closed connections, by client. The client that closed a connection
         last is at the end."""
         self.total = Traffic()
-        """The sum of all closed connections."""
+        """The total traffic of the closed connections of all clients."""
 
     def closed(self, connection: Counted) -> None:
         """Adds the traffic of a connection that was closed."""

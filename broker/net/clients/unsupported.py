@@ -43,7 +43,7 @@ class Wanted:
     """The name and version of the client's software; "" if the client did not send them
     (KIP-511)."""
     advice: str
-    """A sentence that names the unsupported API, version or key, and how to fix the client."""
+    """A sentence that names the unsupported API, version or key, and says how to fix the client."""
     count: int
     last_ms: int
     """The wall time in ms of the client's last unsupported request for the API."""

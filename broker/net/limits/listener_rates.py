@@ -59,8 +59,8 @@ class ListenerRates:
         return self._by_listener[listener]
 
     def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
-        """Returns the limits that apply to a listener. Each limit is paired with the measured rate
-        that it limits, or with None if it is the listener's own limit."""
+        """Returns the limits on the rate of new connections to a listener, as pairs: (limit of the
+        listener, None) and (limit of the broker, measured rate of the broker)."""
         own = self._config.of_listener(listener.name).own(SETTING)
         limits: list[tuple[float, ClientRate | None]] = []
         if own is not None and own != NO_LIMIT:
@@ -70,8 +70,8 @@ class ListenerRates:
         return limits
 
     def is_exempt(self, listener: Listener) -> bool:
-        """Returns True if the broker-wide limit does not apply to the listener: it is an
-        inter-broker listener without clients."""
+        """Returns True if only brokers use the listener, so that the broker-wide limit does not
+        apply. (If a broker has only one listener, clients use the inter-broker listener too.)"""
         return listener.is_inter_broker and len(self._config.listeners) > 1
 
     def came(self) -> None:
@@ -101,8 +101,9 @@ class ListenerRate:
         self._said_ms: int | None = None
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """Returns the asyncio protocol for a new socket. When the socket is accepted, the protocol
-        that ``make`` creates takes over."""
+        """Returns the asyncio protocol that a new socket has while the connection waits for the
+        rate. When the rate permits the connection, the protocol from ``make`` replaces this
+        protocol."""
         return _Waiting(self, make)
 
     def came(self, waiting: _Waiting) -> None:
@@ -165,7 +166,8 @@ class ListenerRate:
 
 
 class _Waiting(asyncio.Protocol):
-    """A new socket that may have to wait until the rate of its listener allows it."""
+    """The asyncio protocol of a new connection until the listener accepts it. If connections arrive
+    faster than the listener's rate, the connection waits."""
 
     def __init__(self, listener_rate: ListenerRate, make: Made) -> None:
         self._listener_rate = listener_rate

@@ -49,8 +49,8 @@ class Overrides:
         never replaced."""
 
     def open(self) -> None:
-        """Resolves the host names in the setting, and blocks until they are resolved. Called before
-        the broker serves clients. Raises BadConfig."""
+        """Resolves the host names in ``max.connections.per.ip.overrides``, and blocks until they
+        are resolved. Called before the broker serves clients. Raises BadConfig."""
         found = _looked_up(self._config)
         try:
             _check(found)
@@ -59,8 +59,8 @@ class Overrides:
         self.use(found)
 
     async def start(self) -> None:
-        """Resolves the host names in the setting if the dynamic config has changed it. Logs host
-        names that can't be resolved."""
+        """Resolves the host names in ``max.connections.per.ip.overrides`` again if the dynamic
+        config has changed this setting. Logs the names that can't be resolved."""
         if self._config[SETTING] != self._text:
             await self._follow()
 

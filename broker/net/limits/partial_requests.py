@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 STALLED_S_MAX = 10
-"""The number of seconds for which the connection with the oldest partial request may send nothing
-while the broker does not read the other connections that have partial requests."""
+"""While partial requests exceed their limit, the broker reads only from the connection with the
+oldest partial request. This is the maximum number of seconds for which this connection may send
+nothing."""
 
 
 class Reader(Protocol):
@@ -26,14 +27,14 @@ AnyReader = TypeVar("AnyReader", bound=Reader)
 
 
 class PartialRequests(Generic[AnyReader]):
-    """Counts the bytes that have been received of partial requests. The lengths in the length
-    prefixes do not count."""
+    """Counts the received bytes of requests that are not complete yet. The length prefixes of the
+    requests do not count."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self._sizes: dict[AnyReader, int] = {}
-        """The number of received bytes by connection; the connection with the oldest partial
-        request is first."""
+        """For each connection with a partial request, the number of bytes received of this request.
+        The oldest partial request is first."""
         self._total = 0
         self._held: dict[AnyReader, None] = {}
 
@@ -58,8 +59,8 @@ class PartialRequests(Generic[AnyReader]):
         return connection in self._held
 
     def stalled(self, now_s: int) -> AnyReader | None:
-        """Returns the connection with the oldest partial request if it sends nothing while others
-        wait, else None."""
+        """Returns the connection with the oldest partial request if it has sent nothing for
+        STALLED_S_MAX seconds; otherwise None."""
         if not self._held:
             return None
         oldest = next(iter(self._sizes))

@@ -27,7 +27,8 @@ class Throttle:
         self.kind = kind
         self.allowed = allowed
         self.before: Request | None = None
-        """The request that was parked when the throttle began; None if no request was parked."""
+        """The request of this connection that was parked when the throttle began; None if no
+        request was parked."""
         self.until_ms = 0
         self.timer: asyncio.TimerHandle | None = None
 
@@ -49,8 +50,8 @@ class Throttles:
         return 0 if throttle is None else throttle.until_ms
 
     def hold(self, connection: Connection, kind: str, allowed: float, wait_ms: int) -> None:
-        """Stops handling requests of a connection for ``wait_ms``. A current throttle that ends
-        later remains unchanged."""
+        """Throttles a connection: its requests are not handled for ``wait_ms``. Changes nothing if
+        the connection already has a throttle that ends later."""
         if connection.closed:
             return
         until_ms = self._time.now().mono_ms + wait_ms
@@ -69,8 +70,8 @@ class Throttles:
         throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
 
     def park(self, request: Request) -> bool:
-        """If the connection is throttled, stores ``request``, so that the connection parks it when
-        the throttle ends, and returns True. Otherwise returns False."""
+        """If the connection is throttled, stores ``request`` and returns True. The connection parks
+        the request when the throttle ends. Returns False if the connection is not throttled."""
         throttle = self._throttled.get(request.connection)
         if throttle is None:
             return False

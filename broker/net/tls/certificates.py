@@ -140,8 +140,8 @@ class Certificates:
         await self._look(is_start=False)
 
     async def _look(self, *, is_start: bool) -> None:
-        """Applies changed files. Drops the result if the settings changed while the files were
-        read."""
+        """Applies changed certificate files. If the settings of a listener changed while its files
+        were read, the certificate that was read for this listener is dropped."""
         for listener, settings, stamps in list(self._differing(self._config)):
             if self._refused.get(listener) == stamps:
                 continue
@@ -184,8 +184,9 @@ class Certificates:
         *,
         may_be_other: bool = False,
     ) -> Made:
-        """Reads new TLS settings and checks that they may replace the current settings. Runs in a
-        thread, since reading keys and testing handshakes takes time. Raises BadValue."""
+        """Makes the TLS objects for new settings, and checks that they may replace the current
+        ones. A thread does this, since reading keys and testing handshakes takes time. Raises
+        BadValue."""
         from broker.net.tls.context import TlsError, check_change, listener_tls
 
         of_listener = config.of_listener(listener.name)

@@ -22,8 +22,9 @@ _SUITE = re.compile(
 
 
 def openssl_ciphers(suites: Sequence[str], *, has_13: bool) -> str:
-    """Returns the argument of ``set_ciphers`` for the suites. Raises ValueError, with a reason for
-    the operator, for an unknown suite, and if a suite is missing that TLSv1.3 always enables."""
+    """Returns the argument of ``set_ciphers`` that enables ``suites``. Raises ValueError, with a
+    reason for the operator, if a suite is unknown. Also raises ValueError if TLSv1.3 is enabled
+    (``has_13``), but ``suites`` lacks a suite that can't be disabled in TLSv1.3."""
     missing = [name for name in SUITES_OF_13 if name not in suites]
     if has_13 and missing:
         raise ValueError(

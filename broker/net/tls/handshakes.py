@@ -49,7 +49,8 @@ class Handshakes:
         self._watchdog = watchdog
         self._now_s = now_s
         self._waiting: OrderedDict[str, deque[Callable[[], bool]]] = OrderedDict()
-        """The queued steps by peer address. The next step comes from the first address."""
+        """By peer address: the queued steps of its handshakes. The queue of the first address in
+        this dict is served next."""
         self._scheduled = False
         self._open: dict[str, dict[Handshake, int]] = {}
         """The open handshakes by peer address, oldest first, each with its start time in seconds.

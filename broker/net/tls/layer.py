@@ -75,8 +75,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._is_queued = False
         self._has_answered = False
         self._peer_has_left = False
-        """True if the peer closed the socket during the handshake and its last bytes have not been
-        read."""
+        """True if the peer closed the socket during the handshake, while its last bytes had not
+        been read."""
         self._has_ended = False
         """True if the peer or the layer has ended the TLS session. Later bytes are not read."""
         self._last: ssl.SSLError | None = None
@@ -87,15 +87,17 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """True if a write is encrypted and sent immediately, because no earlier write is queued."""
         self._unsent = Unsent()
         self._turn_bytes = 0
-        """The number of bytes of queued writes that were encrypted in this turn."""
+        """The number of bytes that this turn has encrypted from queued writes."""
         self._has_turn = False
         self._is_full = False
         """True while the transport's buffer is full, so that the layer must not write to the
         transport."""
         self._has_held = False
-        """True if the layer has paused the connection's writing."""
+        """True if this layer has called `pause_writing` of the wrapped protocol, and
+        `resume_writing` not since."""
         self._is_leaving = False
-        """True if the connection has closed the layer while queued writes are still being sent."""
+        """True if the connection has closed the layer, but the layer still has queued bytes to
+        send."""
 
     # -- the transport's calls
 
@@ -349,8 +351,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._encrypt()
 
     def _settle_pace(self) -> None:
-        """Pauses the connection's writing while writes are queued in the layer or in the
-        transport."""
+        """Calls ``pause_writing`` of the connection when writes are queued in the layer or in the
+        transport, and ``resume_writing`` when no writes are queued."""
         holds = self._is_full or bool(self._unsent)
         if holds != self._has_held:
             self._has_held = holds

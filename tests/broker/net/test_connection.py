@@ -34,8 +34,8 @@ from tests.broker.said import said
 
 
 class Handlers:
-    """Handlers of three APIs. Heartbeat is answered immediately. JoinGroup is parked, and
-    ListGroups is kept, until the test answers them."""
+    """Handlers of three APIs. Heartbeat is answered immediately. JoinGroup is parked until the test
+    answers it. ListGroups also waits for the test, but is not parked."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -122,7 +122,7 @@ async def test_next_request_waits_until_the_parked_request_is_answered(
         assert await client.receive(behind)
 
 
-async def test_request_after_a_parked_request_waits_although_an_earlier_response_is_sent(
+async def test_response_to_an_earlier_request_does_not_release_requests_after_a_parked_request(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -212,7 +212,7 @@ async def test_frame_that_arrives_byte_by_byte_is_handled(
         assert handlers.seen == [("pieces", 77)]
 
 
-async def test_peer_is_muted_and_closed_as_idle_when_it_does_not_read(
+async def test_broker_stops_reading_from_a_peer_that_does_not_read_and_closes_it_as_idle(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     handlers.answer = lambda request: request.complete(struct.pack(">i", 60_000) + bytes(60_000))
@@ -237,7 +237,7 @@ async def test_peer_is_muted_and_closed_as_idle_when_it_does_not_read(
         await eventually(lambda: connection not in broker.server.connections)
 
 
-async def test_muted_peer_receives_every_response_when_it_reads_again(
+async def test_client_that_stopped_reading_gets_every_response_when_it_reads_again(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     size = 60_000
@@ -347,7 +347,7 @@ async def test_handler_exception_is_logged_and_returns_unknown_server_error(
         assert reply["error_code"] == 0, "the connection goes on"
 
 
-async def test_handler_exception_closes_connection_of_api_without_top_level_error(
+async def test_handler_exception_closes_the_connection_if_the_response_has_no_top_level_error(
     tmp_path: Path,
 ) -> None:
     def broken(broker: Any, request: Request) -> None:
@@ -401,7 +401,7 @@ async def test_requests_sent_before_a_malformed_request_are_answered(
         assert await client.closed_by_peer()
 
 
-async def test_response_of_chunks_and_file_slices_is_sent_in_order(
+async def test_parts_of_a_response_from_memory_and_files_are_sent_in_order(
     start: Callable[..., EdgeBroker], handlers: Handlers, tmp_path: Path
 ) -> None:
     file = OsFileSystem().open(str(tmp_path / "payload"), create=True)
@@ -438,7 +438,7 @@ async def test_total_size_of_partial_requests_is_bounded_by_queued_max_request_b
         await eventually(lambda: not broker.server.unread)
 
 
-async def test_connection_with_stalled_partial_request_that_delays_another_client_is_closed(
+async def test_connection_is_closed_when_its_partial_request_stalls_and_delays_another_client(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start(queued_bytes=1000) as broker:

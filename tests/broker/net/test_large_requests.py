@@ -128,7 +128,7 @@ async def test_request_above_its_budget_is_refused_and_logged_once(
         await client.receive(beat(client))
 
 
-async def test_request_above_its_budget_closes_connection_without_top_level_error(
+async def test_request_above_its_budget_closes_connection_if_its_response_has_no_top_level_error(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:

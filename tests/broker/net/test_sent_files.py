@@ -69,7 +69,7 @@ def run(loop: Callable[[], Any], main: Callable[[], Awaitable[None]]) -> None:
 
 
 @LOOPS
-def test_replies_of_files_and_bytes_arrive_unchanged_and_in_order(
+def test_replies_from_files_and_from_memory_arrive_unchanged_and_in_order(
     tmp_path: Path, loop: Callable[[], Any], sent: Sent
 ) -> None:
     replies: list[list[Chunk]] = []
@@ -132,7 +132,9 @@ def test_peer_that_disconnects_during_a_reply_is_closed(
     run(loop, main)
 
 
-async def test_small_reply_after_a_sent_file_waits_in_the_usual_buffer(tmp_path: Path) -> None:
+async def test_buffer_limit_of_a_connection_is_restored_after_a_large_file_was_sent(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, Files(file_of(tmp_path, 8 * MIB))) as broker:
         client = await broker.client()
         ask(client)
@@ -165,6 +167,9 @@ class Transport:
         return 0
 
     def set_write_buffer_limits(self, high: int) -> None:
+        """Raises RuntimeError if the transport is closed, as uvloop's transports do."""
+        if self.closing:
+            raise RuntimeError("the handler is closed")
         self.high = high
 
 
@@ -232,6 +237,24 @@ def test_connection_is_closed_when_sendfile_fails(
     assert connection.copied == 0
 
 
+def test_peer_that_disconnects_after_the_last_sent_byte_causes_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = Transport()
+
+    def send_and_disconnect(_to: int, _of: int, _position: int, length: int) -> int:
+        assert transport.high == 0
+        transport.closing = True
+        return length
+
+    monkeypatch.setattr(os, "sendfile", send_and_disconnect)
+    small = Slice(file_of(tmp_path, 100), 0, 100)
+    large = Slice(file_of(tmp_path, SENT_BYTES), 0, SENT_BYTES)
+    connection = FakeConnection([small, large])
+    Pieces(cast(Connection, connection), cast(asyncio.Transport, transport)).write()
+    assert (connection.copied, connection.bytes_out) == (100, SENT_BYTES)
+
+
 # -- the page cache
 
 
@@ -252,7 +275,7 @@ def test_file_outside_the_page_cache_is_not_sent(tmp_path: Path) -> None:
     assert file.send_cached(-1, 0, 9 * MIB) == 0
 
 
-def test_system_without_cachestat_is_asked_once(
+def test_cachestat_is_called_only_once_when_the_system_does_not_support_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []

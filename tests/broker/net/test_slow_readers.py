@@ -150,7 +150,7 @@ async def test_write_buffer_of_a_slow_reader_is_small_until_it_reads_faster(tmp_
         peer.socket.close()
 
 
-async def test_peer_that_does_not_read_is_closed_as_idle(tmp_path: Path) -> None:
+async def test_connection_of_a_peer_that_does_not_read_is_closed_as_idle(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path), idle_ms=60_000) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)

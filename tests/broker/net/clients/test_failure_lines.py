@@ -39,7 +39,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Lines:
     return log
 
 
-def test_repeated_failures_are_counted_and_logged_after_a_minute(log: Lines) -> None:
+def test_repetitions_of_a_failure_are_counted_and_logged_after_a_minute(log: Lines) -> None:
     assert log.fail("no such password") == {"event": "login failed", "reason": "no such password"}
     assert [log.fail("no such password") for _ in range(3)] == [None] * 3
     assert log.fail("no such password", THERE) is not None, "another address has its own"
@@ -51,7 +51,9 @@ def test_repeated_failures_are_counted_and_logged_after_a_minute(log: Lines) -> 
     assert again["more_since_last_line"] == 3
 
 
-def test_failures_of_an_address_are_counted_but_not_logged_above_its_line_limit(log: Lines) -> None:
+def test_failures_of_an_address_above_the_limit_of_log_lines_are_counted_but_not_logged(
+    log: Lines,
+) -> None:
     lines = [log.fail(f"no user {number}") for number in range(ADDRESS_LINES_MAX + 7)]
     assert None not in lines[:ADDRESS_LINES_MAX]
     assert lines[ADDRESS_LINES_MAX:] == [None] * 7

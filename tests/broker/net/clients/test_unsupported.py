@@ -119,14 +119,16 @@ async def test_unsupported_first_request_of_a_connection_is_logged_with_its_clie
         assert line["advice"] == "the request has version 99, but this broker serves 0 to 18"
 
 
-async def test_request_for_a_share_group_is_logged(tmp_path: Path, lines: list[Any]) -> None:
+async def test_old_find_coordinator_request_for_a_share_group_is_logged_as_unsupported(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen, "payer")
 
         for _ in range(2):
             assert await find(client, "share", 2) == INVALID_REQUEST
 
-        advice = "the key of a share group needs version 6 of FindCoordinator"
+        advice = "the key of a share partition needs FindCoordinator version 6 or later"
         assert [(line["api"], line["advice"]) for line in said(lines)] == [
             ("FindCoordinator", advice)
         ]
@@ -220,7 +222,7 @@ async def disconnects(seen: Seen, client: Client) -> None:
 
 
 @pytest.mark.parametrize("does", [joins, describes, commits, disconnects])
-async def test_client_that_sends_requests_or_disconnects_is_not_logged(
+async def test_client_is_not_logged_as_unsupported_when_it_sends_group_requests_or_disconnects(
     tmp_path: Path, lines: list[Any], does: Any
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -233,7 +235,7 @@ async def test_client_that_sends_requests_or_disconnects_is_not_logged(
         assert said(lines) == []
 
 
-async def test_client_is_not_logged_after_find_coordinator_on_an_old_connection(
+async def test_client_that_sends_find_coordinator_on_an_old_connection_is_not_logged_as_stuck(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -287,7 +289,9 @@ async def test_finding_about_a_group_names_the_client_that_sends_consumer_group_
         assert (refused["last"]["client"], refused["last"]["why"]) == ("billing", WHY)
 
 
-async def test_malformed_consumer_group_heartbeat_adds_no_finding(tmp_path: Path) -> None:
+async def test_malformed_consumer_group_heartbeat_is_not_recorded_as_an_unsupported_request(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen)
         header = encode_request_header(CONSUMER_GROUP_HEARTBEAT.key, 1, 7, client.client_id)
@@ -318,7 +322,9 @@ async def test_finding_about_a_stuck_client_lasts_until_the_client_calls_its_coo
         assert await findings(seen, "invoices") == []
 
 
-async def test_finding_of_a_group_ends_when_its_client_disconnects(tmp_path: Path) -> None:
+async def test_problem_of_an_unsupported_client_is_not_reported_after_its_disconnect(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen)
         assert await find(client, "invoices") == NONE
@@ -333,7 +339,7 @@ async def test_finding_of_a_group_ends_when_its_client_disconnects(tmp_path: Pat
         assert await findings(seen, "invoices") == []
 
 
-async def test_consumer_group_heartbeat_adds_no_finding_without_rights_to_the_group(
+async def test_consumer_group_heartbeat_of_a_client_without_rights_to_the_group_adds_no_finding(
     tmp_path: Path,
 ) -> None:
     settings = CLASSIC_ONLY | {

@@ -40,7 +40,7 @@ async def test_connection_above_the_rate_is_closed_after_a_delay(
         await let_in[0].call(METADATA.key, 9, topics=[])
 
 
-async def test_rate_of_an_address_overrides_the_default_rate(
+async def test_connection_rate_of_an_address_overrides_the_default_connection_rate(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -56,7 +56,9 @@ async def test_rate_of_an_address_overrides_the_default_rate(
         assert rates.wait_ms("") == 0
 
 
-async def test_server_has_no_address_rates_without_a_configured_rate(tmp_path: Path) -> None:
+async def test_server_without_a_configured_rate_counts_no_connections_per_address(
+    tmp_path: Path,
+) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         assert bound.broker.server.address_rates is None
         await bound.set(Entity(ip=None), connection_creation_rate=1)

@@ -95,11 +95,11 @@ async def test_broker_that_connects_at_max_connections_replaces_the_longest_idle
         close([first, second, third, other])
     assert refusals(lines) == ["max.connections=2 is reached"]
     assert refusals(lines, "connection closed") == [
-        "max.connections=2 is reached, and another broker connected"
+        "max.connections=2 is reached: closed to admit a connection of another broker"
     ]
 
 
-async def test_no_client_is_closed_when_max_connections_per_ip_refuses_another_broker(
+async def test_refused_connection_of_another_broker_closes_no_client_connection(
     tmp_path: Path,
 ) -> None:
     settings = {

@@ -101,7 +101,7 @@ def test_override_addresses_are_normalized_like_the_addresses_of_connections(
     assert opened(text).by_address == by_address
 
 
-def test_override_host_names_are_resolved_by_the_system() -> None:
+def test_host_names_in_overrides_of_the_connection_limit_are_resolved_to_addresses() -> None:
     assert opened("localhost:3").by_address.keys() & {"127.0.0.1", "0:0:0:0:0:0:0:1"}
 
 
@@ -129,7 +129,7 @@ async def test_override_by_host_name_limits_the_addresses_of_the_host(
         assert await are_served(broker, 3) == [True, True, False]
 
 
-async def test_altered_override_host_name_is_resolved_outside_the_event_loop(
+async def test_host_name_in_an_altered_override_is_resolved_outside_the_event_loop(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -148,7 +148,7 @@ async def test_altered_override_host_name_is_resolved_outside_the_event_loop(
     assert names.asked_on_the_loop == 0
 
 
-async def test_changed_override_host_name_is_resolved_on_sighup(
+async def test_changed_host_name_of_a_connection_limit_is_resolved_on_sighup(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -161,7 +161,7 @@ async def test_changed_override_host_name_is_resolved_on_sighup(
     assert "nobody.example can't be resolved" in str(lines)
 
 
-async def test_altered_override_host_names_are_resolved_again_at_the_next_start(
+async def test_host_names_in_altered_connection_limits_are_resolved_again_at_the_next_start(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -174,7 +174,7 @@ async def test_altered_override_host_names_are_resolved_again_at_the_next_start(
     assert line["host"] == "both.example"
 
 
-async def test_override_altered_through_another_broker_is_resolved_and_applied(
+async def test_host_name_is_resolved_when_another_broker_alters_the_connection_limit(
     names: Names,
 ) -> None:
     config = Config({BOUND: "5"})
@@ -195,7 +195,7 @@ async def test_override_altered_through_another_broker_is_resolved_and_applied(
     assert names.asked_on_the_loop == 0
 
 
-async def test_override_altered_as_cluster_default_applies_on_other_brokers(
+async def test_connection_limit_altered_for_all_brokers_applies_on_every_broker(
     tmp_path: Path, names: Names
 ) -> None:
     async with members(tmp_path) as cluster:

@@ -173,7 +173,7 @@ async def test_altered_keystore_location_applies_and_survives_a_restart(
         assert await shown(broker, context) == own.certificate.serial_number
 
 
-async def test_alter_configs_with_the_same_location_reloads_the_file(
+async def test_alter_configs_with_an_unchanged_certificate_path_reloads_the_certificate(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -195,7 +195,7 @@ async def test_invalid_certificate_settings_are_refused(
         ("ssl.keystore.location", "/a"): "only per-listener using the listener prefix",
         ("listener.name.SSL.ssl.keystore.location", "/a"): "mechanism in lower case",
         ("listener.name.other.ssl.keystore.location", "/a"): "listener OTHER does not exist",
-        ("listener.name.ssl.ssl.client.auth", "none"): "restart it",
+        ("listener.name.ssl.ssl.client.auth", "none"): "restart the broker",
         (
             "listener.name.ssl.ssl.keystore.locaton",
             "/a",

@@ -198,7 +198,7 @@ async def test_certificate_reload_runs_in_a_thread(
     assert threading.main_thread() not in threads
 
 
-async def test_keystore_altered_during_a_file_reload_is_not_replaced_by_the_reloaded_file(
+async def test_keystore_that_is_set_during_a_reload_of_the_old_keystore_stays_in_use(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trusting = client_context(authority)
@@ -244,7 +244,7 @@ async def test_alter_configs_with_validate_only_does_not_change_the_certificate(
         assert entry is None or entry["value"] is None
 
 
-async def test_old_certificate_is_kept_when_the_new_key_cannot_be_written_to_memory(
+async def test_old_certificate_is_kept_when_no_memory_file_can_be_created_for_the_new_key(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:

@@ -37,7 +37,7 @@ class Peer:
         self.reason = reason
 
 
-async def test_one_handshake_step_runs_per_iteration_and_addresses_take_turns() -> None:
+async def test_one_handshake_step_runs_per_loop_iteration_and_addresses_take_turns() -> None:
     all_of, done = new_handshakes(), []
 
     def step(name: str, was_there: bool = True) -> Any:
@@ -179,7 +179,7 @@ async def test_handshake_gets_no_response_when_client_closes_after_first_bytes(
     assert len(flood.all_of) == 0
 
 
-async def test_one_disconnected_handshake_is_removed_per_event_loop_iteration(
+async def test_only_one_disconnected_handshake_is_removed_per_event_loop_iteration(
     flood: Flood,
 ) -> None:
     """In an earlier version, 400 handshakes ended in one iteration, which blocked the event loop

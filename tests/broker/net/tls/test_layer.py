@@ -239,7 +239,7 @@ def test_client_without_a_required_certificate_is_refused(run, context, trusting
     assert dict(part[0] for part in seen[0]["subject"])["commonName"] == "alice"
 
 
-def test_client_is_refused_after_the_handshake_when_callback_on_ready_raises_an_exception(
+def test_tls_client_is_refused_after_its_handshake_when_callback_on_ready_fails(
     run, context, trusting
 ):
     def refuse(_):
@@ -404,7 +404,9 @@ def test_large_write_is_encrypted_in_several_iterations_in_order(run, context, t
     assert told == ["pause", "resume"] * (len(told) // 2)
 
 
-def test_bytes_encrypted_in_one_iteration_are_bounded_over_several_writes(run, context, trusting):
+def test_bytes_that_several_writes_encrypt_in_one_event_loop_iteration_are_bounded(
+    run, context, trusting
+):
     """The broker sends a file in parts: it calls write repeatedly until the transport calls
     pause_writing."""
 
@@ -421,7 +423,7 @@ def test_bytes_encrypted_in_one_iteration_are_bounded_over_several_writes(run, c
     assert max(run(scenario())) <= TURN_BYTES
 
 
-def test_most_of_a_large_write_is_not_encrypted_while_the_peer_does_not_read(
+def test_only_a_part_of_a_large_write_is_encrypted_while_the_peer_does_not_read(
     run, context, trusting
 ):
     async def scenario():
@@ -501,8 +503,8 @@ class Hesitant(Echo):
 
 
 def waiting_bytes(connection: Echo) -> int:
-    """Returns the number of bytes in the kernel's receive buffer that the TLS layer has not
-    read."""
+    """Returns the number of received bytes that the TLS layer has not read from the kernel's
+    buffer."""
     room = bytearray(4)
     fcntl.ioctl(connection.transport.get_extra_info("socket").fileno(), termios.FIONREAD, room)
     return struct.unpack("i", room)[0]

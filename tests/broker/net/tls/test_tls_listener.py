@@ -291,7 +291,7 @@ async def test_tls_client_on_a_plaintext_listener_is_identified_in_the_log(
     ]
 
 
-async def test_port_probe_is_not_logged(tmp_path: Path, own: Issued) -> None:
+async def test_connection_closed_by_a_port_probe_is_not_logged(tmp_path: Path, own: Issued) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:
         with capture_logs() as lines:
             _, writer = await asyncio.open_connection("127.0.0.1", port_of(broker))
