@@ -21,7 +21,8 @@ from broker.net.limits.connections import limits_of
 from broker.net.sockets import CannotListen, bind, taken
 
 _BOUND_TWICE = sys.platform == "linux"
-"""True if the system allows two sockets on one address while at most one of them listens."""
+"""True if the operating system allows two sockets to be bound to the same address while only one of
+them listens."""
 _ADVICE = (
     "free the address, or choose another address with --listen; with port 0 the broker uses a free"
     " port"
@@ -66,7 +67,7 @@ class Addresses:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Returns the settings that make a run use these addresses."""
+        """Returns the settings with which a broker listens at these addresses."""
         named = [f"{each.name}://{each.address}" for each in self.listeners]
         return {"listeners": ",".join(named), "http.listener": "off"}
 

@@ -16,8 +16,9 @@ _SHOWN_MAX = 60
 
 
 class NotTaken(ValueError):
-    """Raised if a value is not of the argument's kind. The text completes the sentence "ARGUMENT:
-    it must be ..."; if ``full`` is True, the text is everything after the colon."""
+    """Raised if the value of an argument can't be accepted. The error message begins with
+    "ARGUMENT: it must be ", followed by the text of the exception. If ``full`` is True, it begins
+    only with "ARGUMENT: "."""
 
     def __init__(self, text: str, *, full: bool = False) -> None:
         super().__init__(text)
@@ -67,7 +68,7 @@ def _text(value: object) -> str:
 def _whole(least: int) -> Callable[[object], int]:
     def take(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 63:
-            raise NotTaken("a whole number" + (f" from {least}" if least > -(1 << 63) else ""))
+            raise NotTaken("a whole number" + (f", {least} or more" if least > -(1 << 63) else ""))
         return value
 
     return take
@@ -75,7 +76,7 @@ def _whole(least: int) -> Callable[[object], int]:
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-        raise NotTaken("a number from 0")
+        raise NotTaken("a number, 0 or more")
     return value
 
 
@@ -113,9 +114,9 @@ def _setting(value: object) -> str:
 
 TEXT = Kind("text", _text)
 WHOLE = Kind("whole number", _whole(-(1 << 63)), int)
-COUNT = Kind("whole number from 0", _whole(0), int)
-POSITIVE = Kind("whole number from 1", _whole(1), int)
-NUMBER = Kind("number from 0", _number, float)
+COUNT = Kind("whole number, 0 or more", _whole(0), int)
+POSITIVE = Kind("whole number, 1 or more", _whole(1), int)
+NUMBER = Kind("number, 0 or more", _number, float)
 FLAG = Kind("true or false", _flag, json.loads)
 TEXTS = Kind("list of texts", _texts, json.loads)
 SETTINGS = Kind("object of settings", _settings, json.loads)
@@ -143,7 +144,8 @@ def one_of(what: str, names: Iterable[str]) -> Kind:
 def values_of(
     verb: str, arguments: Sequence[Argument], given: Mapping[str, object], *, as_text: bool
 ) -> dict[str, Any]:
-    """Returns the values for the verb's function, by parameter name. Raises WrongArgument."""
+    """Checks and converts the arguments ``given`` of a request for the verb ``verb``. Returns the
+    values by parameter name of the verb's function. Raises WrongArgument."""
     known = {each.name: each for each in arguments}
     for name in given:
         if name not in known:

@@ -25,8 +25,8 @@ SERVES_WITHIN_S = 10
 
 
 class NotCoordinatorOnce(Fail):
-    """After a coordinator has moved: answers the first request about its groups with
-    NOT_COORDINATOR, once on each connection that was open at the move."""
+    """A fault after a move of a coordinator. Each connection that was open at the move gets
+    NOT_COORDINATOR for its first request about the moved groups, and only for this one."""
 
     def __init__(self, connections: Iterable[object], partition: int, partitions: int) -> None:
         super().__init__(Filter(), NOT_COORDINATOR)

@@ -26,7 +26,7 @@ class Fault:
         """The number of requests or disk calls that the fault has affected."""
         self.is_over = False
         self.of_run = False
-        """True if the fault ends when the current run of the broker ends."""
+        """True if the fault ends when the broker stops or is killed."""
         self._ends: list[Callable[[], object]] = []
 
     def on_end(self, end: Callable[[], object]) -> None:
@@ -57,7 +57,8 @@ class Faults:
         return fault
 
     def end(self, fault_id: str) -> int:
-        """Ends a fault. Returns the number of its hits. Raises NoSuchFault."""
+        """Ends a fault. Returns how many requests, connections or members the fault affected.
+        Raises NoSuchFault."""
         fault = self._faults.pop(fault_id, None)
         if fault is None:
             raise NoSuchFault(
@@ -71,8 +72,8 @@ class Faults:
         return sum(self.end(fault_id) for fault_id in list(self._faults))
 
     def run_over(self) -> None:
-        """Called when the broker has stopped or was killed. Ends the faults that last only until
-        then."""
+        """Called when the broker has stopped or was killed. Ends the faults of this broker process,
+        such as a moved coordinator."""
         for fault in list(self._faults.values()):
             if fault.of_run:
                 self.end(fault.fault_id)

@@ -136,8 +136,8 @@ def _moved_back(moved: View) -> View:
         "at_ms": moved["at_ms"],
         "what": "moved_back",
         "sentence": (
-            f"{who} from {moved['host']} moved {one['topic']}:{one['partition']} back from"
-            f" {one['from']} to {one['to']}{more}"
+            f"{who} from {moved['host']} moved the committed offset of"
+            f" {one['topic']}:{one['partition']} back from {one['from']} to {one['to']}{more}"
         ),
     }
 

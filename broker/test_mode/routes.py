@@ -1,5 +1,6 @@
-"""The HTTP routes of a tested broker. Paths below /test call verbs; the current run of the broker
-serves all other paths. The HTTP server continues when a run ends.
+"""The HTTP routes of a broker in test mode. A path below /test calls a verb, such as
+``/test/time/advance``; the running broker serves all other paths. The HTTP server continues when
+the broker is stopped.
 
 The arguments of a verb are a JSON object in the request body, or the query if the body is empty.
 Every response is a JSON object. Every error has the form ``{"error": ...}``.
@@ -30,8 +31,8 @@ class Routes:
     """The ASGI application of a tested broker."""
 
     def __init__(self, tested: TestedBroker, *served: tuple[object, Sequence[Verb]]) -> None:
-        """Each tuple in ``served`` contains an object, the tested broker or its cluster, and the
-        verbs whose functions are called with this object."""
+        """Each element of ``served`` is an object, which is the tested broker or its cluster, and
+        the requests (`Verb`) whose functions are called with this object."""
         self._tested = tested
         self._verbs = [verb for _, verbs in served for verb in verbs]
         self._by_place = {(each.method, each.path): each for each in self._verbs}

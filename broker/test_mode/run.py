@@ -1,9 +1,9 @@
-"""One run of a tested broker. A run corresponds to a process: it starts, and it is stopped or
-killed.
+"""One run of a tested broker, which corresponds to one process of a real broker: it starts, and
+later is stopped or killed.
 
-A `Broker` uses files, time, connections and tasks. Each run has its own views of them, which stop
-working when the run ends. A killed run can't write, wait or send responses any more, although the
-process continues.
+Each run has its own objects for files, time, connections and tasks, which its `Broker` uses. These
+objects stop working when the run ends. So after a kill, the broker can't write, wait or send
+responses, although the process of the test continues.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> Even
 
 
 def register_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Makes ``loop`` register each new task with the run whose code creates the task."""
+    """Makes ``loop`` register each new task with the broker run (the simulated process) that
+    creates the task."""
     loop.set_task_factory(_registered_task)  # type: ignore[arg-type]
 
 

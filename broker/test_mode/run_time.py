@@ -25,7 +25,7 @@ class RunTime(Time):
     too."""
 
     def __init__(self, whole: Time) -> None:
-        """``whole`` is the time of the process, which all runs share."""
+        """``whole`` is the time of the process. All runs of the broker use it."""
         self._time = whole
         super().__init__(
             monotonic_s=whole.monotonic_s,
@@ -82,7 +82,8 @@ class RunTime(Time):
 
     @property
     def real(self) -> Time:
-        """Implements `Time.real`. Waits on the returned time end with the run."""
+        """Implements `Time.real`. A wait that uses the returned time ends when the run of the
+        broker ends."""
         return self._real
 
     @property

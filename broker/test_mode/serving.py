@@ -128,7 +128,8 @@ async def _serve(
 
 
 async def _set_clock(time: MockTime, options: Options) -> None:
-    """Sets the clock, before the broker sets timers, to the time that an earlier process showed."""
+    """Sets the clock to the time that the clock of an earlier process had. Must be called before
+    the broker sets timers."""
     try:
         if options.stands_at_ms is not None:
             time.freeze()

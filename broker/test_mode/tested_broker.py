@@ -1,8 +1,8 @@
-"""The broker in a test, which has the same addresses in each of its runs.
+"""The broker of a test. It keeps its addresses when it is stopped and started again.
 
-A `TestedBroker` owns the parts that remain when a run of the `Broker` ends: addresses, time, the
-disk, faults, the recorder of requests, the last log lines. Between runs the addresses remain bound
-and refuse connections.
+A `TestedBroker` owns the parts that remain when the `Broker` stops: addresses, time, the disk,
+faults, the recorder of requests, the last log lines. While the `Broker` is stopped, the addresses
+remain bound and refuse connections.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TestedBroker:
         self._failed: str | None = None
         """The reason why the last run failed, or why the next run could not start."""
         self._changing = asyncio.Lock()
-        """The lock that must be held to start or end a run."""
+        """The lock that must be held while the `Broker` is started or stopped."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- the current run
@@ -147,7 +147,8 @@ class TestedBroker:
         self.disk.empty()
 
     async def end(self) -> None:
-        """Ends the last run; data on a real disk is written first."""
+        """Ends the broker for the last time. If its data is on a real disk, the broker is stopped,
+        so that it writes the data. If its data is in memory, the broker is killed."""
         async with self._changing:
             await self._end(Run.kill if self.disk.in_memory else Run.stop)
             self.addresses.close()

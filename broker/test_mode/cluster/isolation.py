@@ -44,7 +44,7 @@ class CutLink(Gate):
         return True
 
     def is_of(self, connection: Connection, client_id: str) -> bool:
-        """Returns True if requests with this client id on this connection use the link."""
+        """Returns True if a request with this client id on this connection uses the cut link."""
         raise NotImplementedError
 
 

@@ -48,7 +48,10 @@ def check(config: Config, data: str | None) -> None:
             " --zookeeper HOST:PORT"
         )
     if len(config.listeners) > 1:
-        raise WrongUse("--brokers: set one listener; each broker adds a listener for the others")
+        raise WrongUse(
+            "--brokers: set only one listener; each broker adds a second listener for the other"
+            " brokers"
+        )
     for name in ("broker.id", "inter.broker.listener.name", "security.inter.broker.protocol"):
         if config.is_given(name):
             raise WrongUse(f"--brokers sets {name} for each broker; remove this setting")

@@ -14,8 +14,8 @@ from broker.time import Time
 from log.files.filesystem import FileSystem, OsFileSystem, open_files_max
 
 MARK = ".muster-test"
-"""The name of a file that `--test` creates in a data directory, if the directory is empty when
-`--test` first uses it. The verb reset may empty only a directory with this file."""
+"""The name of a file that `--test` creates in a data directory that is empty at its first use.
+`POST /test/reset` may empty only a directory with this file."""
 _IN_MEMORY = "/data"
 
 
@@ -43,9 +43,9 @@ class Disk:
         """Raises NotNow if the directory contained data when `--test` first used it."""
         if not self.in_memory and not Path(self.directory, MARK).exists():
             raise NotNow(
-                f"{self.directory} had data before the first broker for tests used the"
-                " directory, so reset does not delete this data: to use reset, start with an"
-                " empty directory or without --data"
+                f"{self.directory} contained data when a test broker first used it, and reset must"
+                " not delete this data: to use reset, start with an empty directory or without"
+                " --data"
             )
 
     def empty(self) -> None:

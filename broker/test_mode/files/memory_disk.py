@@ -20,8 +20,8 @@ def error(code: int, path: str, other: str | None = None) -> OSError:
 
 
 class Capacity:
-    """The space that all files in memory use together. A file subtracts its space when it is
-    deleted."""
+    """The capacity of the disk, and the space that all files in memory use together. The deletion
+    of a file reduces the used space."""
 
     __slots__ = ("bytes_max", "lock", "taken_bytes")
 
@@ -79,7 +79,7 @@ class Inode:
         return len(data)
 
     def take(self, size: int) -> int:
-        """Increases the reserved space toward ``size`` bytes, as far as space is free. Returns the
+        """Reserves more space, until ``size`` bytes are reserved or no space is free. Returns the
         new reserved size. The caller must hold the lock."""
         more = self.capacity.free_bytes(size - self.taken_bytes)
         self.taken_bytes += more
@@ -102,7 +102,7 @@ class Inode:
 
 
 class Directory:
-    """A directory in memory: the names in it."""
+    """The names in one directory of the disk in memory."""
 
     __slots__ = ("modified_ms", "names")
 

@@ -61,8 +61,8 @@ class Registry:
             self._expire_later(broker_id)
 
     def pause(self, broker_id: int) -> None:
-        """Suspends the registry client of a broker until `restore`: the client notices nothing. The
-        session expires after its timeout."""
+        """Suspends the registry client of a broker until `restore`. The client does not notice the
+        suspension. The broker's session expires after its timeout."""
         client = self._clients[broker_id]
         if client.connection is Connection.CONNECTED:
             client.pause()

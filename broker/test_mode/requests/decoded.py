@@ -81,8 +81,8 @@ def whole(data: bytes | None) -> View | None:
 
 
 def bytes_view(data: bytes | None) -> View | None:
-    """Returns the first `SHOWN_BYTES` bytes in the form of `whole`. If there are more bytes, adds
-    the total ``size``."""
+    """Returns at most the first `SHOWN_BYTES` bytes, as `whole` represents them. If ``data`` has
+    more bytes, adds their total number as ``size``."""
     if data is None or len(data) <= SHOWN_BYTES:
         return whole(data)
     return {**(whole(data[:SHOWN_BYTES]) or {}), "size": len(data)}

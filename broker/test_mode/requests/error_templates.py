@@ -46,7 +46,8 @@ _OF_SESSIONS = frozenset(
         errors.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""The errors that apply to a whole Fetch request. All other errors are set in the partitions."""
+"""The errors that a Fetch response has once for the whole request. All other errors are set in each
+partition."""
 
 _Respond = Callable[["Services", "Request", int], None]
 
@@ -152,8 +153,8 @@ def _fetch(services: Services, request: Request, error_code: int) -> None:
 def _next_in_session(
     services: Services, request: Request, value: Mapping[str, Any]
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Advances the epoch of a Fetch request's session. Returns the session id and, in the form of a
-    full Fetch request, the topics."""
+    """Applies a Fetch request to its fetch session, and advances the epoch of the session. Returns
+    the session id and all topics of the session, in the form of a full Fetch request."""
     uses_ids = request.api_version >= _FIRST_WITH_TOPIC_IDS
     name = "topic_id" if uses_ids else "topic"
     wanted = [

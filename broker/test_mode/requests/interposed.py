@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 class Interposed:
-    """The rules and the recorder of one tested broker, shared by all its runs. Implements
-    `broker.net.interpose.Interpose`."""
+    """The rules (faults that affect requests) and the request recorder of one test broker, kept
+    when the broker is restarted. Implements `broker.net.interpose.Interpose`."""
 
     def __init__(self, recorder: RequestRecorder) -> None:
         self.recorder = recorder
@@ -48,7 +48,8 @@ class Interposed:
         self._rules: list[Rule] = []
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """Returns the rows of ``served``, with handlers that first check the rules."""
+        """Returns the rows of ``served`` with handlers that first apply the rules. The rules are
+        the faults that affect requests."""
         return {key: replace(row, handle=self._before(row.handle)) for key, row in served.items()}
 
     def connection(self, server: Server, listener: Listener) -> TestedConnection:
@@ -64,8 +65,8 @@ class Interposed:
 
     @contextmanager
     def holding_clients(self) -> Iterator[None]:
-        """Delays the requests of clients that arrive in this context, and handles them when the
-        context ends."""
+        """Delays the requests that clients send during the `with` block, and handles them at the
+        end of the block."""
         gate = ClientGate("hold", Filter(), {})
         self.begin(gate)
         try:
@@ -123,7 +124,8 @@ def _fail(error_code: int, services: Services, request: Request) -> None:
 
 
 def _handle_late(services: Services, request: Request, handle: Handler) -> None:
-    """Handles a delayed request as its connection would have handled it on arrival."""
+    """Handles a request that a rule has delayed, in the same way as its connection would have
+    handled it on arrival."""
     connection = request.connection
     assert isinstance(connection, TestedConnection)
     connection.unpark(request)
@@ -164,7 +166,7 @@ class TestedConnection(Connection):
         super().answered(request)
 
     def unpark(self, request: Request) -> None:
-        """Handles later requests of the connection, unless ``request`` is parked again."""
+        """Ends the wait for ``request``, so that the connection handles its later requests."""
         if self._parked is request:
             self._parked = None
             if not self.closed:

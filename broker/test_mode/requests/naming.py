@@ -63,9 +63,9 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Yields each value in ``value`` that is neither a struct nor an array, as a tuple: the name of
-    the field that contains the value's struct ("" at the top), the name of the value's own field,
-    the value, and the resource type in the same struct (0 without one)."""
+    """Yields a tuple for each value in ``value`` that is neither a struct nor an array. The fields
+    of the tuple: the name of the field that contains the value's struct ("" at the top), the name
+    of the value's field, the value, and the resource type in the same struct (0 if it has none)."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

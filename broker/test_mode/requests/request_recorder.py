@@ -1,8 +1,8 @@
 """Records every request and its response as bytes, and decodes them on demand.
 
-Above a limit on their number or memory, the oldest entries are dropped and counted. Of records that
-a response reads from files, only the first `SLICE_KEPT_BYTES` of each partition are recorded. Of a
-request or response larger than `ENTRY_BYTES_MAX`, only the header is recorded.
+Above a limit of entries or of memory, the recorder drops and counts the oldest entries. It stores
+only the header of a request or response that is larger than `ENTRY_BYTES_MAX`. If a response reads
+records from files, it stores only the first `SLICE_KEPT_BYTES` of the records of each partition.
 """
 
 from __future__ import annotations

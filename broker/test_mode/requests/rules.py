@@ -53,7 +53,8 @@ class Filter:
 
     @property
     def is_of_clients(self) -> bool:
-        """Returns True if the filter has no condition on the API, the group or the topic."""
+        """True if the filter selects requests only by client id: it has no condition on the API,
+        the group or the topic."""
         return self.api is None and self.group is None and self.topic is None
 
     def shown(self) -> dict[str, Any]:
@@ -72,8 +73,8 @@ class Held:
         self._rules = rules
         self._finish: Callable[[], None] = partial(copy_context().run, finish)
         """A function that handles the request. It runs in the contextvars context in which the
-        request arrived, so that tasks that the handler starts belong to the broker. The caller that
-        ends the rule may have another context."""
+        request arrived, because tasks that it starts must belong to the broker of the request. The
+        code that ends the rule may run in the context of another broker."""
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:
@@ -186,8 +187,8 @@ class StopAnswering(Gate):
         self._silent: dict[Silenced, None] = {}
 
     def silence(self, connection: Silenced) -> None:
-        """Delays the responses of a connection until the rule ends, if the filter selects all
-        requests of the connection."""
+        """Delays all responses of a connection until the rule ends. Does nothing if the rule does
+        not apply to all requests of the connection."""
         client_id = self.which.client_id
         if self.which.is_of_clients and client_id in (None, connection.client_id):
             connection.silences += 1

@@ -101,12 +101,13 @@ VERBS = (
         advance,
         (Argument("ms", COUNT, "milliseconds to advance, up to ten years", required=True),),
     ),
-    Verb("POST", "/time/freeze", "freezes both clocks until they are advanced, set or run", freeze),
+    Verb("POST", "/time/freeze", "freezes both clocks; only other /time verbs move them", freeze),
     Verb("POST", "/time/run", "lets both clocks run from their current time", run),
     Verb(
         "POST",
         "/time/set",
-        "sets the wall clock; a later time advances both clocks, an earlier time only this clock",
+        "sets the wall clock; a later time advances both clocks, an earlier time sets back only the"
+        " wall clock",
         set_wall,
         (Argument("wall_ms", WHOLE, "the new time, in milliseconds since 1970", required=True),),
     ),

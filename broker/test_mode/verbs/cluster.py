@@ -142,7 +142,7 @@ VERBS = (
             Argument(
                 "expire",
                 FLAG,
-                "true: end its session in the registry at once; false: after its timeout",
+                "true: the broker's session in the registry ends at once; false: at its timeout",
                 default=True,
             ),
         ),

@@ -75,7 +75,7 @@ async def shrink_isr(
     if not cluster.registry.is_connected(state.leader):
         raise NotNow(
             f"POST /test/shrink_isr: broker {state.leader}, the leader of {topic}-{partition}, is"
-            " paused or can't reach the registry, so that it can't change the ISR: end the fault"
+            " paused or can't reach the registry, so it can't change the ISR: end that fault first"
         )
     replica = cast(Replica, leader.broker.logs.get(topic, partition))
     fault = cluster.faults.begin(hold_fetches(cluster, state.leader, followers))
@@ -118,7 +118,11 @@ VERBS = (
         "/move_leader",
         "elects another in-sync replica as leader, which becomes the preferred leader",
         move_leader,
-        (_TOPIC, _PARTITION, Argument("to", POSITIVE, "the new leader; by default the next")),
+        (
+            _TOPIC,
+            _PARTITION,
+            Argument("to", POSITIVE, "the new leader; by default another in-sync replica"),
+        ),
     ),
     Verb(
         "POST",
@@ -153,7 +157,7 @@ VERBS = (
     Verb(
         "POST",
         "/shrink_isr",
-        "holds the fetches of followers and removes them from the ISR",
+        "removes followers from the ISR; the leader leaves their fetches unanswered",
         shrink_isr,
         (
             _TOPIC,

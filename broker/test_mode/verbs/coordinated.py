@@ -48,8 +48,8 @@ def _at_coordinator(verb: Verb) -> Verb:
 
 
 def _merged(verb: Verb, name: str) -> Verb:
-    """Returns a variant of ``verb`` that all running brokers execute. Its response contains the
-    rows ``name`` of all brokers."""
+    """Returns a cluster verb that runs ``verb`` on each running broker. The response has one list
+    ``name``, which contains the rows of this list in all brokers' responses."""
 
     async def do(cluster: TestedCluster, **given: Any) -> Answer:
         answers = [await verb.do(each, **given) for each in _running(cluster)]

@@ -122,7 +122,7 @@ VERBS = (
     Verb(
         "POST",
         "/faults",
-        "begins a fault, which lasts until it is ended",
+        "begins a fault, which lasts until DELETE /test/faults/{id} ends it",
         begin,
         (
             Argument("kind", one_of("kind of fault", KINDS), ", ".join(KINDS), required=True),

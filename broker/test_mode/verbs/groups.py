@@ -1,4 +1,5 @@
-"""The verbs that change a group or its coordinator in the same ways as events in production."""
+"""The verbs of test mode that change a group or its coordinator, such as the expiry of a session or
+a move of the coordinator. The effect is the same as in production."""
 
 from __future__ import annotations
 
@@ -75,8 +76,8 @@ async def fence(tested: TestedBroker, group_instance_id: str, group: str | None)
 
 
 async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
-    """Waits until the group is stable. During a rebalance, a fenced member would delay the
-    rebalance's end."""
+    """Waits until the group is Stable, because a member that is fenced during a rebalance would
+    delay the end of the rebalance."""
     try:
         async with tested.system.within(STABLE_WITHIN_S):
             while group_of(tested.broker, verb, group_id)[1].state.value != State.STABLE.value:
@@ -113,8 +114,8 @@ async def begin_away(tested: TestedBroker, group: str) -> Fault:
 
 
 async def begin_loading(tested: TestedBroker, group: str, seconds: float | None) -> Fault:
-    """Starts a fault that keeps the coordinator loading, for ``seconds`` or until the fault
-    ends."""
+    """Starts a fault that keeps the coordinator loading. The fault ends after ``seconds``, or when
+    a test ends it."""
     broker, hosted = await _coordinator(tested, "POST /test/faults", group)
     fault = _of_coordinator("loading", group, seconds)
     go_on = tested.run.within(lambda: load(broker, hosted))
@@ -137,7 +138,8 @@ def _of_coordinator(kind: str, group: str, seconds: float | None) -> Fault:
 
 
 def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
-    """Starts a fault. When the fault ends, calls ``back``, unless the broker's run has ended."""
+    """Starts a fault. When the fault ends, calls ``back``, unless the broker was stopped or
+    restarted during the fault."""
     run = tested.run
 
     def end() -> None:
@@ -174,7 +176,7 @@ VERBS = (
     Verb(
         "POST",
         "/groups/rebalance",
-        "begins a rebalance of a group: all members rejoin; a consumer group raises its epoch",
+        "begins a rebalance: members of a classic group rejoin; a consumer group's epoch increases",
         rebalance,
         (_GROUP,),
     ),

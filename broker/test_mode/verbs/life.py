@@ -39,7 +39,7 @@ async def start(tested: TestedBroker) -> Answer:
 
 
 class Logged(Protocol):
-    """A tested broker or a tested cluster."""
+    """A tested broker or a tested cluster, for verbs that read its log lines."""
 
     @property
     def lines(self) -> KeptLines: ...

@@ -1,4 +1,5 @@
-"""The tables of all verbs, which combine the rows in the modules of verbs."""
+"""The tables of all verbs of test mode. Each module of this folder defines the rows of its verbs;
+this module joins them."""
 
 from __future__ import annotations
 

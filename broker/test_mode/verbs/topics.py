@@ -31,7 +31,11 @@ _PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
     Argument("partitions", POSITIVE, "the number of partitions; num.partitions by default"),
-    Argument("replication_factor", POSITIVE, "the number of replicas; the default of the broker"),
+    Argument(
+        "replication_factor",
+        POSITIVE,
+        "the number of replicas; default.replication.factor by default",
+    ),
     Argument("configs", SETTINGS, "topic configs, under Kafka's names", default={}),
 )
 

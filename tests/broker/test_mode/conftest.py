@@ -24,5 +24,6 @@ def muster(process: Tested) -> Tested:
 
 @pytest.fixture(autouse=True)
 def exact_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets clock advances of this process stop at every timer, also on slow machines."""
+    """Makes each advance of the mock clock stop at every timer, even if the advance takes long on a
+    slow machine."""
     monkeypatch.setattr(mock_time, "EXACT_S", 3600.0)

@@ -68,7 +68,7 @@ def all_files(disk: MemoryDisk, path: str = "/") -> dict[str, Any]:
     return found
 
 
-async def test_transactions_are_committed_and_aborted_in_memory() -> None:
+async def test_broker_in_memory_commits_and_aborts_transactions() -> None:
     disk = MemoryDisk()
     async with disk.broker() as broker:
 

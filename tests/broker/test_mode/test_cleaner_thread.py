@@ -124,7 +124,7 @@ async def test_long_cleaning_in_memory_ends_when_cancelled() -> None:
     await eventually(lambda: not cleaners())
 
 
-async def test_stop_of_the_cleaner_thread_fails_a_running_cleaning() -> None:
+async def test_running_cleaning_fails_when_the_cleaner_thread_is_stopped() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.bytes_per_second = 1.0

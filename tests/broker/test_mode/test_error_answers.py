@@ -34,8 +34,8 @@ BY_TABLES = [
     for api, version in EVERY
     if api not in (ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS)
 ]
-"""All APIs and versions except AlterReplicaLogDirs and DescribeLogDirs. In these two APIs, request
-and response have different elements."""
+"""All APIs in all versions, except AlterReplicaLogDirs and DescribeLogDirs. The responses of these
+two APIs have other elements than their requests."""
 NAME_NOTHING = ("CreateAcls", "DeleteAcls", "WriteTxnMarkers")
 """APIs whose response elements have no names. The n-th element of a response belongs to the n-th
 element of the request."""
@@ -52,7 +52,7 @@ def test_every_error_can_be_injected_in_each_response_version(api: Api, version:
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
-def test_response_with_an_injected_error_has_the_elements_of_the_request(
+def test_response_with_an_injected_error_names_the_topics_of_the_request(
     api: Api, version: int
 ) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
@@ -71,7 +71,7 @@ def _plain(value: Any) -> list[Any]:
     return [value]
 
 
-def test_injected_error_that_only_partitions_can_have_is_not_set_at_top_level() -> None:
+def test_injected_partition_error_is_set_in_the_partitions_and_not_at_the_top_level() -> None:
     api = SERVED[9].api
     request = api.decode_request(7, api.encode_request(7, asked(api, 7)))
     whole = error_answer(api, 7, request, errors.NOT_COORDINATOR, "why")
@@ -153,7 +153,9 @@ async def test_injected_error_of_produce_with_acks_0_closes_the_connection(tmp_p
         assert (row["outcome"], row["response"]) == ("wants no answer", None)
 
 
-async def test_injected_error_fails_partitions_of_an_incremental_fetch(tmp_path: Path) -> None:
+async def test_injected_fetch_error_is_returned_for_partitions_of_an_incremental_fetch(
+    tmp_path: Path,
+) -> None:
     interposed = Interposed(RequestRecorder(Time()))
     async with serving(tmp_path, interpose=interposed) as broker:
         await broker.topics.ensure("orders")

@@ -94,7 +94,7 @@ def test_fault_with_a_filter_does_not_affect_other_requests(
     assert [row["hits"] for row in muster.get("/faults")["faults"]] == [1, 0, 0]
 
 
-def test_fault_with_argument_times_ends_after_that_number_of_requests(
+def test_fault_with_argument_times_ends_after_this_number_of_requests(
     muster: Tested, consumer: confluent_kafka.Consumer
 ) -> None:
     orders(muster)
@@ -206,7 +206,7 @@ def test_delay_fault_keeps_the_order_of_responses_of_a_connection(muster: Tested
         assert [wire.receive()[0], wire.receive()[0]] == [slow, quick]
 
 
-def test_client_request_times_out_during_a_stop_answering_fault(muster: Tested) -> None:
+def test_client_request_times_out_while_the_fault_stop_answering_is_active(muster: Tested) -> None:
     orders(muster)
     consumer = confluent_kafka.Consumer(settings(muster))
     assert consumer.list_topics(timeout=WITHIN_S).topics.keys() >= {"orders"}

@@ -108,7 +108,9 @@ def test_fail_fsync_fault_fails_the_given_number_of_fsyncs(
     assert (twice.hits, always.hits) == (2, 5)
 
 
-def test_killed_file_system_refuses_every_change(under: FileSystem, tmp_path: Path) -> None:
+def test_file_system_of_a_killed_broker_refuses_every_change(
+    under: FileSystem, tmp_path: Path
+) -> None:
     faults, d = DiskFaults(), str(tmp_path)
     dead = FaultyFiles(under, faults)
     lock = dead.lock(d)

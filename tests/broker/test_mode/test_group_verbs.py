@@ -179,7 +179,7 @@ def test_expire_verb_reassigns_the_partitions_of_the_expired_member(orders: Test
         orders.delete("/faults/all")
 
 
-def test_fence_verb_causes_a_fatal_error_in_a_librdkafka_member(orders: Tested) -> None:
+def test_fenced_librdkafka_member_reports_a_fatal_error(orders: Tested) -> None:
     with member(orders, **{"group.instance.id": "orders-1"}) as one:
         (before,) = members(orders)
         assert before["group_instance_id"] == "orders-1"
@@ -193,7 +193,7 @@ def test_fence_verb_causes_a_fatal_error_in_a_librdkafka_member(orders: Tested) 
         assert any("took over orders-1" in each for each in sentences(orders))
 
 
-def test_fence_verb_causes_an_exception_in_a_kafka_python_member(orders: Tested) -> None:
+def test_fenced_kafka_python_member_raises_an_exception(orders: Tested) -> None:
     consumer = kafka.KafkaConsumer(
         "orders",
         bootstrap_servers=orders.bootstrap,
@@ -229,7 +229,7 @@ def test_fence_verb_is_refused_for_a_dynamic_member(orders: Tested) -> None:
         assert "is not a static member" in sentence
 
 
-def test_moved_coordinator_keeps_members_and_offsets(
+def test_group_keeps_its_members_and_offsets_when_its_coordinator_moves(
     orders: Tested,
 ) -> None:
     with member(orders) as one:
@@ -294,7 +294,7 @@ def test_group_is_served_again_after_the_end_of_the_fault_that_moves_its_coordin
     assert orders.get("/committed?group=billing")["offsets"][0]["offset"] == 2
 
 
-def test_group_is_served_again_when_a_move_coordinator_fault_with_argument_keep_away_ends(
+def test_group_is_served_again_when_a_move_coordinator_fault_with_keep_away_is_deleted(
     orders: Tested,
 ) -> None:
     fault = orders.post("/groups/move_coordinator", group="billing", keep_away=True)
@@ -387,7 +387,7 @@ def _produced(muster: Tested, topic: str = "orders") -> str | None:
     return None if got[0] is None else str(got[0].name())
 
 
-def test_members_verb_names_members_whose_partitions_another_member_waits_for(
+def test_members_verb_lists_the_partitions_that_a_member_waits_for_and_their_owner(
     orders: Tested,
 ) -> None:
     settings = {"bootstrap.servers": orders.bootstrap, "group.id": "billing"}

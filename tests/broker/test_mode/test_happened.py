@@ -52,7 +52,7 @@ def test_records_verb_returns_complete_records_in_order_from_an_offset(muster: T
     assert "2 partitions" in muster.refused("GET", "/records?topic=orders&partition=2")[1]
 
 
-def test_committed_verb_returns_offsets_with_lag(muster: Tested) -> None:
+def test_committed_offsets_request_of_test_mode_returns_offsets_with_lag(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders"}])
     produced(muster, b"1", b"2", b"3")
     assert muster.get("/committed?group=billing") == {"offsets": []}
@@ -66,7 +66,7 @@ def test_committed_verb_returns_offsets_with_lag(muster: Tested) -> None:
     assert (row["topic"], row["partition"], row["offset"], row["lag"]) == ("orders", 0, 1, 2)
 
 
-def test_members_verb_returns_assignments_and_journal_verb_returns_text(
+def test_verb_members_returns_assignments_and_verb_journal_returns_the_text_of_events(
     muster: Tested,
 ) -> None:
     muster.post("/topics", topics=[{"name": "orders", "partitions": 2}])
@@ -103,7 +103,9 @@ def test_members_verb_returns_assignments_and_journal_verb_returns_text(
         assert sentence in told
 
 
-def test_members_and_journal_verbs_return_empty_lists_for_unknown_group(muster: Tested) -> None:
+def test_requests_members_and_journal_return_empty_lists_for_an_unknown_group(
+    muster: Tested,
+) -> None:
     assert muster.get("/groups?group=billing") == {"groups": []}
     assert muster.get("/members?group=billing") == {"members": []}
     assert muster.get("/journal?group=billing") == {"events": []}

@@ -22,11 +22,11 @@ class Writer:
 
     def __init__(self, port: int, first: int) -> None:
         self.produced = self.committed = first - 1
-        """The last acknowledged number: ``produced`` is that of the Produce requests, ``committed``
-        is that of the OffsetCommit requests."""
+        """``produced`` is the number in the last acknowledged record. ``committed`` is the last
+        acknowledged committed offset."""
         self._port, self._first = port, first
         self.enough = threading.Event()
-        """Set after 20 acknowledged numbers."""
+        """An event that is set when the broker has acknowledged 20 numbers."""
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 

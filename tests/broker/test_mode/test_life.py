@@ -85,13 +85,15 @@ def test_connections_close_when_the_broker_is_killed(muster: Tested) -> None:
         assert connection.recv(1) == b""
 
 
-def test_stop_kill_and_start_verbs_have_no_effect_when_repeated(muster: Tested) -> None:
+def test_second_stop_kill_or_start_request_changes_nothing(muster: Tested) -> None:
     for verb, running in (("stop", False), ("kill", False), ("start", True), ("start", True)):
         assert muster.post(f"/{verb}") == {"is_running": running}
         assert muster.post(f"/{verb}") == {"is_running": running}
 
 
-def test_verb_that_needs_a_running_broker_is_refused_when_stopped(muster: Tested) -> None:
+def test_request_that_needs_a_running_broker_is_refused_while_the_broker_is_stopped(
+    muster: Tested,
+) -> None:
     muster.post("/stop")
 
     assert muster.refused("POST", "/topics", {"topics": [{"name": "t"}]}) == (
@@ -129,11 +131,11 @@ def test_reset_deletes_only_data_that_test_mode_created(tmp_path: Path) -> None:
     with tested("--data", str(data)) as third:
         status, sentence = third.refused("POST", "/reset")
         assert status == 409
-        assert sentence.startswith(f"{data} had data before")
+        assert sentence.startswith(f"{data} contained data when")
         assert values(third, "t") == [b"one"]
 
 
-def test_clients_continue_after_a_kill_and_a_start(muster: Tested) -> None:
+def test_clients_continue_after_the_broker_was_killed_and_started_again(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "t"}])
     producer = Producer({"bootstrap.servers": muster.bootstrap, "linger.ms": 0})
     producer.produce("t", b"before")

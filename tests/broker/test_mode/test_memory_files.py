@@ -164,7 +164,8 @@ def test_file_systems_in_memory_are_freed_without_garbage_collection() -> None:
 
 
 def parts() -> list[object]:
-    """Returns all live objects of the module for files in memory."""
+    """Returns all inodes, directories and disk capacities of files in memory that exist in this
+    process."""
     return [each for each in gc.get_objects() if isinstance(each, Inode | Directory | Capacity)]
 
 

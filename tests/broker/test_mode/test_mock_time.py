@@ -57,7 +57,7 @@ async def test_advance_moves_both_frozen_clocks_by_the_given_time() -> None:
     assert time.now().mono_ms == before.mono_ms + 90_000
 
 
-async def test_frozen_clocks_continue_from_their_current_time_after_method_run() -> None:
+async def test_method_run_lets_frozen_clocks_continue_from_the_time_that_they_show() -> None:
     time = frozen()
     await time.advance(3_600_000)
     stood = time.now()
@@ -71,7 +71,7 @@ async def test_frozen_clocks_continue_from_their_current_time_after_method_run()
     assert abs(time.monotonic_s() - time.now().mono_ms / 1000) < 10
 
 
-def test_field_ahead_ms_is_0_when_real_time_passes_between_the_clock_reads() -> None:
+def test_new_mock_time_equals_system_time_even_if_its_first_two_clock_reads_differ() -> None:
     seconds = iter(range(1_000, 2_000))
     time = MockTime(Time(monotonic_s=lambda: next(seconds), wall_s=lambda: next(seconds)))
     assert time.ahead_ms == 0
@@ -277,7 +277,7 @@ async def test_ten_year_advance_fires_a_bounded_number_of_timers() -> None:
     assert ticks[-1] > 10 * YEAR_MS - 10 * YEAR_MS / LONG_STEPS
 
 
-async def test_advance_skips_timer_deadlines_when_stopping_at_each_takes_too_long(
+async def test_advance_uses_longer_steps_when_a_stop_at_each_timer_deadline_would_take_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mock_time, "EXACT_S", 0.0)
@@ -320,7 +320,7 @@ async def test_loop_runs_other_tasks_during_an_advance() -> None:
         st.sampled_from([50, 1_000, 60_000, 3_600_000, 40_000_000]), min_size=1, max_size=3
     ),
 )
-def test_advance_runs_periodic_work_in_every_round_in_which_work_is_due(
+def test_clock_advance_runs_all_periodic_work_that_becomes_due(
     seed: int, pauses: list[int], moves: list[int]
 ) -> None:
     """The test compares the result with a model that checks every round. A seed chooses when work
@@ -479,7 +479,7 @@ async def test_real_timers_fire_under_a_frozen_clock() -> None:
             await time.sleep(0.001)
 
 
-async def test_timers_of_a_running_clock_fire_when_due() -> None:
+async def test_timers_of_a_mock_clock_that_is_not_frozen_fire_when_due() -> None:
     time = MockTime()
     heard: list[int] = []
 

@@ -108,7 +108,7 @@ async def test_broker_that_reconnects_after_its_session_timeout_has_a_new_sessio
     assert scene.nodes == set()
 
 
-async def test_watch_callback_runs_in_the_context_of_the_client_that_set_it() -> None:
+async def test_watch_callback_sees_the_context_variables_of_the_client_that_set_the_watch() -> None:
     scene = Scene()
     found: list[int] = []
 

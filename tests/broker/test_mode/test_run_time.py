@@ -44,7 +44,7 @@ async def test_threads_and_processes_end_when_their_broker_run_ends() -> None:
     assert threads._executor is None
 
 
-async def test_due_timers_and_sleeps_of_a_paused_run_end_when_the_run_continues() -> None:
+async def test_timers_due_while_a_broker_is_paused_fire_when_the_broker_continues() -> None:
     whole = MockTime()
     whole.freeze()
     time, fired = RunTime(whole), list[str]()
@@ -63,7 +63,7 @@ async def test_due_timers_and_sleeps_of_a_paused_run_end_when_the_run_continues(
     await waiting
 
 
-async def test_timers_of_a_paused_broker_run_do_not_fire_after_its_end() -> None:
+async def test_delayed_timers_of_a_test_broker_do_not_fire_after_the_broker_has_ended() -> None:
     whole = MockTime()
     whole.freeze()
     time, fired = RunTime(whole), list[str]()

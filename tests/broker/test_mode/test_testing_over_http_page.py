@@ -96,7 +96,7 @@ def test_testing_over_http_page_has_a_row_for_each_verb(page: str, table: tuple[
     assert verbs - rows == set()
 
 
-def test_testing_over_http_page_lists_the_defaults_of_the_verbs() -> None:
+def test_testing_over_http_page_lists_the_default_settings_of_test_mode() -> None:
     table = PAGE.split("| setting | value |\n|---|---|\n")[1].split("\n\n")[0]
     rows = dict(re.findall(r"^\| `(\S+)` \| `(\S+)` \|$", table, re.MULTILINE))
 

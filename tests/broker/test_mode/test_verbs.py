@@ -16,7 +16,9 @@ def topics_of(muster: Tested) -> dict[str, int]:
     return {topic["name"]: len(topic["partitions"]) for topic in answer["topics"]}
 
 
-def test_http_get_of_the_path_test_lists_every_verb_with_its_arguments(muster: Tested) -> None:
+def test_response_to_a_get_request_for_slash_test_contains_every_verb_with_its_arguments(
+    muster: Tested,
+) -> None:
     verbs = {(each["method"], each["path"]): each for each in muster.get("")["verbs"]}
 
     assert verbs[("POST", "/test/topics/delete")] == {
@@ -80,8 +82,8 @@ def test_broker_is_empty_and_keeps_its_address_after_a_reset(muster: Tested) -> 
         ("POST", "/reset", b"{", 400, "POST /test/reset: the body is not JSON: "),
         ("POST", "/reset", [1], 400, "the body must be a JSON object"),
         ("POST", "/reset", b"x" * 2_000_000, 400, "the body has more than 1048576 bytes"),
-        ("GET", "/lines?limit=x", None, 400, 'limit is "x"; it must be a whole number from 1'),
-        ("GET", "/lines?limit=0", None, 400, 'limit is "0"; it must be a whole number from 1'),
+        ("GET", "/lines?limit=x", None, 400, 'limit is "x"; it must be a whole number, 1 or more'),
+        ("GET", "/lines?limit=0", None, 400, 'limit is "0"; it must be a whole number, 1 or more'),
         ("POST", "/topics", {}, 400, "topics is missing: "),
         ("POST", "/topics", {"topics": "a"}, 400, 'topics is "a"; it must be a list of objects'),
         ("POST", "/topics", {"topics": [{}]}, 400, "name is missing: the topic's name"),

@@ -188,7 +188,7 @@ async def test_offsets_expire_a_week_after_the_group_became_empty(
         assert fired < 10_000
 
 
-async def test_segments_expire_by_retention_and_their_files_after_the_delete_delay(
+async def test_retention_removes_segments_and_deletes_their_files_after_the_delete_delay(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path) as here:
@@ -327,7 +327,7 @@ async def test_clients_are_served_under_a_frozen_clock(tmp_path: Path) -> None:
         waiting.close()
 
 
-async def test_advance_does_not_end_a_long_poll(tmp_path: Path) -> None:
+async def test_advance_of_the_clock_does_not_end_a_long_poll(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         waiting = await Client.connect(here.broker.sockets.addresses()[0][1])
         parked = waiting.send(FETCH.key, 11, **fetch_request("orders", 0, max_wait_ms=60_000))

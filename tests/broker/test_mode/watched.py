@@ -1,8 +1,9 @@
-"""A program that runs all file operations of a broker and prints the accesses to the disk.
+"""A program that makes a broker perform all its file operations, and prints the accesses to the
+disk.
 
 Usage: `python -m tests.broker.test_mode.watched memory|real DIRECTORY`, where DIRECTORY is the data
-directory. The last printed line lists the operations of the interpreter on disk files after the
-imports: every write, every start of a process, and every read in the data directory.
+directory. The last printed line lists the disk accesses of the Python process after its imports:
+every write, every start of a process, and every read in the data directory.
 """
 
 from __future__ import annotations
