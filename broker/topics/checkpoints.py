@@ -44,7 +44,8 @@ class Checkpoints:
         self.outdated: set[str] = set()
         """Deleted topics that a checkpoint may still list."""
         self.made: dict[TopicPartition, Partition] = {}
-        """New partitions that a checkpoint lists although their topic is not visible yet."""
+        """Partitions of new topics that are not visible yet, although a checkpoint already lists
+        them."""
         self._read: dict[str, Mapping[TopicPartition, int]] = {name: {} for name in FILES}
         self._cleaned: Mapping[TopicPartition, int] = {}
         self._cleaned_unknown = 0
@@ -96,8 +97,8 @@ class Checkpoints:
             write_offsets(self._fs, path, offsets)
 
     def shown(self, topic: str) -> list[TopicPartition]:
-        """Called when a topic has become visible. Removes the topic's partitions from `made`, and
-        returns their keys."""
+        """Called when a new topic has become visible. Returns the topic's partitions in `made`, and
+        removes them from `made`."""
         keys = [key for key in list(self.made) if key[0] == topic]
         for key in keys:
             self.made.pop(key, None)
@@ -117,8 +118,10 @@ class Checkpoints:
 
     def write(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Writes recovery points, high watermarks and log start offsets. Raises OSError.
-        ``partitions``, which returns the partitions to write, is called after other writes have
-        ended."""
+
+        First waits until other writes have ended, and then calls ``partitions``, which returns the
+        partitions to write.
+        """
         with self._writing:
             there = {**self.made, **{(each.topic, each.index): each for each in partitions()}}
             recovery_points = {key: each.log.recovery_point for key, each in there.items()}

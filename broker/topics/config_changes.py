@@ -87,8 +87,8 @@ class SettingsStore(Protocol):
         """Stores the own settings of ``topic``, and applies them on this broker."""
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """Stores the own settings of this broker if ``name`` is its id, or of all brokers if
-        ``name`` is ""."""
+        """Stores dynamic broker settings: the settings of this broker if ``name`` is its id, or the
+        settings for all brokers if ``name`` is ""."""
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
         """Returns the own settings of a group. The group does not need to exist. Raises
@@ -316,8 +316,9 @@ def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
 
 
 def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-    """Returns a copy of ``config`` with the dynamic configs of all brokers and of this broker.
-    Invalid dynamic configs are logged and omitted."""
+    """Returns a copy of ``config`` with the dynamic configs ``default``, which apply to all
+    brokers, and ``own``, which apply to this broker. Invalid dynamic configs are logged and
+    omitted."""
     fitting = config.with_dynamic({}, {})
     kept: tuple[dict[str, str], dict[str, str]] = ({}, {})
     waiting = [

@@ -86,13 +86,13 @@ class Deletions:
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """Returns a log offset for each shard. The shard must still drop the commits for topic
-        ``name`` before this log offset, because they are for deleted topics of this name."""
+        """Returns the shards that still have committed offsets of a deleted topic of this name. The
+        value of a shard is a log offset: all records of these committed offsets are before it."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
-        """Continues the deletions that the previous process did not finish. Called when the shards
-        have loaded these deletions, and before the broker accepts commits. Raises OSError."""
+        """Continues the topic deletions that the previous process did not finish. Called after the
+        shards have loaded, and before the broker accepts commits. Raises OSError."""
         for topic, offsets_below in list(self._registry.dying.values()):
             if self._registry.topic(topic.name) is None:
                 self._retry_later(self.add(topic, (), 0), 0)
@@ -113,15 +113,15 @@ class Deletions:
             await asyncio.wait(self._retries)
 
     def add(self, topic: Topic, partitions: Sequence[Partition], delay_ms: int) -> _Deleted:
-        """Adds a topic that is already marked as deleted and invisible. From then on the topic's
-        name is occupied."""
+        """Adds a topic that is already marked as deleted and invisible. From then on, no topic with
+        this name can be created until the files of the deleted topic are moved away."""
         deleted = _Deleted(topic, partitions, delay_ms, self._time.fresh_id().hex())
         self._left[topic.name] = deleted
         return deleted
 
     def begin(self, topic: Topic) -> None:
-        """Adds a topic that was marked as deleted before it became visible, and removes its files
-        immediately."""
+        """Begins to remove the files of a topic whose creation failed. Clients have never seen the
+        topic, and the registry already has it as deleted."""
         self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:
@@ -156,8 +156,8 @@ class Deletions:
             wait_ms = min(max(2 * wait_ms, RETRY_MS_FIRST), RETRY_MS_MAX)
 
     async def _move_away(self, deleted: _Deleted) -> bool:
-        """Renames the directories and schedules their removal. Returns False if the renames
-        failed."""
+        """Renames the directories of a deleted topic, and schedules the removal of the renamed
+        directories. Returns False if they could not be renamed."""
         try:
             directories = await self._disk_changes.run(
                 self._logs.retire, deleted.topic, deleted.partitions, deleted.tag

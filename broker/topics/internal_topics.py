@@ -57,7 +57,7 @@ class InternalTopics:
         ]
         partitions = sum(topic.partitions for topic in wanted)
         if partitions > PARTITIONS_MAX:  # as in CreateTopics
-            reason = f"at most {PARTITIONS_MAX} partitions are created at once, not {partitions}"
+            reason = f"at most {PARTITIONS_MAX} partitions can be created at once, not {partitions}"
             for topic in wanted:
                 self._failed(topic.name, reason)
         elif wanted:

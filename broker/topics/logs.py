@@ -145,8 +145,8 @@ class LogManager:
     def _check_places(
         self, topics: Mapping[str, Topic], there: Sequence[str], *, in_cluster: bool
     ) -> KnownMissing:
-        """Raises BadDirectory if a partition is missing that `log.recovery.missing` does not name.
-        Returns the names in this setting. ``there`` contains all names in the directory."""
+        """Raises BadDirectory for a missing partition, unless `log.recovery.missing` names it.
+        Returns the value of this setting. ``there`` contains all names in the data directory."""
         named = self.checkpoints.named()
         self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
         if in_cluster:
@@ -162,8 +162,9 @@ class LogManager:
         return missing
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
-        """Writes the checkpoints. Logs an OSError, but raises it if a setting declares data as
-        lost, because the old checkpoints still list this data."""
+        """Writes the checkpoints at the start. If the write fails, logs the error. Raises the
+        OSError if a setting let the broker start without lost data, because the old checkpoints
+        still list this data."""
         try:
             self.write_checkpoints()
         except OSError as error:
@@ -262,8 +263,8 @@ class LogManager:
             raise LeftBehind(error.errno, error.strerror, error.filename) from stays
 
     def show(self, entry: TopicLogs) -> None:
-        """Makes the partitions that `make` returned visible, in addition to the topic's existing
-        partitions."""
+        """Makes the new partitions in ``entry``, the result of `make`, visible. The existing
+        partitions of the topic remain."""
         old = self.topics.get(entry.topic.name)
         if old is not None:
             entry.add(old.partitions)

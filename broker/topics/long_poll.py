@@ -67,8 +67,8 @@ class LongPolls:
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
         self.by_topic: Counter[str] = Counter()
-        """By topic name: the number of parked requests, counted once for each partition that a
-        request waits for."""
+        """By topic name: the number of partitions in all parked requests. A partition counts once
+        for each request that waits for it."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
         """The number of heap entries whose wait has ended."""
@@ -134,9 +134,9 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def wake_partition(self, topic: str, partition: int, committed: bool = True) -> None:
-        """Wakes the consumers that wait for a partition, whatever the size of the append.
-        ``committed`` is False if the records belong to an open transaction or follow its first
-        offset."""
+        """Wakes the consumers that wait for a partition, even if few bytes were appended. Pass
+        ``committed=False`` if read_committed consumers can't read the records yet: the records are
+        at or after the first offset of an open transaction."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if (committed or not waiter.committed) and not waiter.to_end:
                 self._wake_soon(waiter)

@@ -23,8 +23,8 @@ logger = structlog.get_logger(__name__)
 
 _CROWDS_S = 1.0
 _ROOM = 20
-"""A divisor of the limit on producers. Above the limit, 1/20 of the limit is removed in addition to
-the surplus, so that the next check finds nothing to remove."""
+"""A broker with more producers than the limit removes the surplus. It also removes 1/_ROOM of the
+limit, so that the next check need not remove producers again."""
 
 
 class Maintenance:
@@ -42,7 +42,8 @@ class Maintenance:
         self.checkpoints_written = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._unflushed_ms: dict[Partition, int] = {}
-        """The monotonic time in ms since which a partition is known to have unflushed records."""
+        """By partition with unflushed records: the monotonic time in ms at which such records were
+        first noticed."""
 
     def start(self) -> None:
         config = self._config
@@ -119,8 +120,8 @@ class Maintenance:
         self.retention_runs += 1
 
     def _retention_idle_ms(self) -> int | None:
-        """Returns the number of milliseconds until retention will have an effect; see
-        `Background.every`."""
+        """Returns the number of milliseconds until retention can delete a segment; None if it can't
+        delete any. `Background.every` uses this number."""
         now_ms = self._time.now().wall_ms
         times = []
         for partition in self._logs.all():
@@ -136,8 +137,8 @@ class Maintenance:
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """Returns the number of milliseconds for which the check for expired producers has no work:
-        0 if any producer can expire, otherwise None (forever). See `Background.every`."""
+        """Returns 0 if the check for expired producers must run, because a log has a producer that
+        can expire. Returns None if the check can be skipped. See `Background.every`."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
@@ -154,7 +155,8 @@ class Maintenance:
         slices.end()
 
     async def tend_crowds(self) -> None:
-        """Writes pending snapshots of producers, and removes producers above the limit."""
+        """Writes pending snapshots of producer states, and removes producers above the maximum
+        number of producers."""
         slices = self._slicer.work("producers")
         unwritten: list[Partition] = []
         counts: dict[Partition, int] = {}
@@ -223,8 +225,8 @@ class Maintenance:
 
     def _flush_period_ms(self) -> int:
         """Returns the interval in ms between two checks of flush.ms: half of the shortest flush.ms,
-        between 10 and 1000. Kafka checks every log.flush.scheduler.interval.ms, which by default is
-        never, whatever flush.ms is."""
+        between 10 and 1000. In Kafka, log.flush.scheduler.interval.ms is this interval, and its
+        default means that Kafka never checks flush.ms."""
         topics = self._logs.topics.values()
         shortest: int = min((topic.settings["flush.ms"] for topic in topics), default=LONG_MAX)
         return max(10, min(shortest // 2, 1000))
@@ -250,8 +252,8 @@ class Maintenance:
 
 
 def level(counts: Iterable[int], limit: int) -> int:
-    """Returns the largest cap for which the sum of all counts, each limited to the cap, is at most
-    ``limit``."""
+    """Limits each count to a cap. Returns the largest cap for which the sum of the limited counts
+    is at most ``limit``."""
     ascending = sorted(counts)
     for index, count in enumerate(ascending):
         share = limit // (len(ascending) - index)

@@ -7,8 +7,8 @@ The state of a coordinator is in the records of its topic: committed offsets in
 start.
 
 The first two topics are therefore always compacted. ``__share_group_state`` can't be compacted,
-because records of one key add up. Its records are never deleted by time or size; the share
-coordinator deletes redundant records itself.
+because the state of a key results from several of its records. These records are never deleted by
+time or size; the share coordinator deletes redundant records itself.
 
 Clients can't delete these topics or add partitions, since the partition count determines the
 partition of each key.
@@ -50,9 +50,10 @@ class OwnedTopic:
     name: str
     owner: str
     keeps: str
-    """A noun for the contents of the topic, for messages."""
+    """A noun for the contents of the topic, for log lines and errors."""
     keys: str
-    """A noun for the keys that determine the partition of a record, for messages."""
+    """A noun for error texts, such as "groups": the things whose ids determine the partition of a
+    record."""
     partitions_setting: str
     replication_setting: str
     segment_setting: str
@@ -151,8 +152,8 @@ OWNED: Mapping[str, OwnedTopic] = {
 
 
 def keep_fixed(name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns the own settings of the topic ``name``. An owned topic gets its fixed settings in
-    addition. Raises BadValue if ``configs`` has another value for a fixed setting."""
+    """Returns the settings ``configs`` of the topic ``name``. For a topic of a coordinator, adds
+    its fixed settings. Raises BadValue if ``configs`` has another value for a fixed setting."""
     own = dict(configs)
     owned = OWNED.get(name)
     if owned is None:
@@ -164,7 +165,8 @@ def keep_fixed(name: str, configs: Mapping[str, str]) -> dict[str, str]:
             if value == "compact":
                 reason += ", and without compaction the topic would grow without bound"
             raise BadValue(
-                f"{setting}={text} is not allowed: {name} must have only {value}, since {reason}"
+                f"{setting}={text} is not allowed: {name} must have the value {value}, since"
+                f" {reason}"
             )
     return own
 

@@ -55,7 +55,8 @@ the replies with their tickets, and the function that returns error replies."""
 
 
 def all_of_them(_: Waiting) -> bool:
-    """Selects all waiting replies. The default for `Partition._fail_waiting`."""
+    """Returns True: the default filter of `Partition._fail_waiting`, which selects all waiting
+    replies."""
     return True
 
 
@@ -64,7 +65,8 @@ class NotYetStable(Exception):
 
 
 class StableTooLate(NotYetStable):
-    """Raised if records are not stable at the deadline of their reply."""
+    """Raised if the records on which a reply depends are not stable before the timeout of the
+    reply."""
 
 
 class Owner(Protocol):
@@ -76,7 +78,8 @@ class Owner(Protocol):
     def log_failed(self) -> None: ...
 
     def in_sync_changed(self) -> None:
-        """Called when the value of `Partition.enough_in_sync` may have changed."""
+        """The partition calls this method when the value of `Partition.enough_in_sync` may have
+        changed."""
 
 
 class Partition:
@@ -179,7 +182,7 @@ class Partition:
         from_zero: bool = False,
     ) -> AppendInfo:
         """Appends a producer's batches. Raises the exceptions of `PartitionLog.append`. The batches
-        are stable if the high watermark is then at or above their end."""
+        are stable when the high watermark reaches their end, which may be during this call."""
         writes, ticks_ns = self.writes, self._services.time.ticks_ns
         began_ns = ticks_ns()
         try:
@@ -198,7 +201,7 @@ class Partition:
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
         """Appends a transaction marker. Raises the exceptions of `PartitionLog.append_marker`. The
-        marker is stable if the high watermark is then above the marker."""
+        marker may not be stable yet: it is stable when the high watermark is above its offset."""
         try:
             info = self.log.append_marker(marker, self.leader_epoch, now_ms)
         except LogPoisoned as error:
@@ -229,10 +232,10 @@ class Partition:
                 self._arm(self._waiting[-1][1])
 
     def bytes_for_waiters(self, size_bytes: int) -> int:
-        """Returns the number of bytes that an append of ``size_bytes`` counts for waiting fetches.
+        """Returns by how many bytes an append of ``size_bytes`` satisfies waiting fetches.
 
-        An append to a new segment satisfies every waiting fetch: the fetch positions are then in an
-        older segment, and a fetch from an older segment never waits.
+        An append to a new segment satisfies every waiting fetch: the position of the fetch is then
+        in an older segment, where a fetch never waits.
         """
         active_from = self.log.segments.active.base_offset
         if active_from == self._active_from:
@@ -246,8 +249,8 @@ class Partition:
         return self.log.delete_records(offset, self.high_watermark)
 
     def append_failed(self, error: Exception) -> None:
-        """Called when an append of the coordinator that owns the log has failed. The coordinator's
-        unwritten records are lost. Replies to written records continue to wait. The partition
+        """Called when the coordinator that owns the log has failed to append records. These records
+        are lost. Replies that wait for earlier, written records continue to wait. The partition
         retries writes until one succeeds; see `writable`."""
         if self.log.log_end_offset > self.high_watermark:
             self.appended(0)  # the batches before the failed one
@@ -273,8 +276,8 @@ class Partition:
         """Delivers each ticket's reply when all records below ``offset`` are stable.
 
         If the records can't become stable, or are not stable at ``deadline_ms`` (monotonic), the
-        ticket gets the result of ``on_failure``. Records that are not in the log yet must be
-        appended in this turn.
+        ticket gets the result of ``on_failure``. The caller may call this method before it appends
+        the records, but must append them in the same turn.
         """
         self._waiting.append((offset, deadline_ms, replies, on_failure))
         if offset <= self.log.log_end_offset:
@@ -284,8 +287,8 @@ class Partition:
                 self._await_stable(deadline_ms)
 
     def keeps(self, offset: int) -> bool:  # noqa: ARG002
-        """Returns True if the record at ``offset`` may already be acknowledged to a producer with
-        acks=1."""
+        """Returns True if the record at ``offset`` is as safe as a Produce with acks=1 requires, so
+        that the broker may acknowledge it."""
         return False
 
     def when_acknowledged(
@@ -299,13 +302,14 @@ class Partition:
     ) -> None:
         """Delivers a producer's reply as `when_stable` does.
 
-        In a cluster the reply waits at most ``timeout_ms``. If ``by_all`` is True, it waits for all
-        in-sync replicas, otherwise for the leader's flush.
+        In a cluster, a subclass waits for all in-sync replicas if ``by_all`` is True, otherwise for
+        the leader's flush. It waits for at most ``timeout_ms``.
         """
         self.when_stable(offset, (reply,), on_failure)
 
     def _await_stable(self, deadline_ms: int) -> None:
-        """Starts the flush and the timer for replies whose records are not stable yet."""
+        """Starts a flush and a timer for ``deadline_ms``, because replies wait until their records
+        are stable."""
         self._promise_flush()
         self._arm(deadline_ms)
 
@@ -328,8 +332,8 @@ class Partition:
             self._fail_waiting(error, lambda entry: entry[0] > end_offset)
 
     def expire(self) -> None:
-        """Replaces replies whose deadline has passed by errors. The records of these replies may
-        still become stable."""
+        """Sends an error in place of each reply whose deadline has passed. The records of these
+        replies may still become stable."""
         self._timer, self._timer_ms = None, NEVER
         now_ms = self._services.time.now().mono_ms
         late = StableTooLate("the records were not stable before the deadline")
@@ -490,7 +494,7 @@ class Partition:
             self._probe = self._hurry = None
 
     def stop(self) -> None:
-        """Stops the retries. Afterwards only the code that closes the log may write to it."""
+        """Stops the retries of writes. Afterwards only the code that closes the log may write."""
         if self._probe is not None:
             self._probe.cancel()
         if self._timer is not None:

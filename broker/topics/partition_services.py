@@ -27,6 +27,6 @@ class PartitionServices:
     fail: Callable[[str], None]
     """Stops the broker; the argument is the reason."""
     writes: Writes
-    """Durations and sizes of writes, for topics that no coordinator owns."""
+    """Counts the durations and sizes of writes to topics that no coordinator owns."""
     owned_writes: Mapping[str, Writes]
     """Durations and sizes of writes to a coordinator's topic, by topic."""

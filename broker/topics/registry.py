@@ -56,9 +56,10 @@ class DeletedTopic(NamedTuple):
 
     topic: Topic
     offsets_below: Mapping[int, int] | None = None
-    """A log offset for each partition of ``__consumer_offsets``. Commits before this log offset for
-    the topic's name belong to the deleted topic, not to a newer topic with the same name.
-    Partitions whose shard has dropped these commits are omitted. None without a newer topic."""
+    """By partition of ``__consumer_offsets``: a log offset. Commits for the topic's name before
+    this log offset belong to the deleted topic; later commits belong to a newer topic with the same
+    name. Partitions whose shard has dropped the commits of the deleted topic are omitted. None
+    without a newer topic."""
 
 
 class BrokerNode(NamedTuple):
@@ -199,9 +200,9 @@ class StoredRegistry(Registry, Protocol):
         """Makes a stored topic visible, in place of its previous state."""
 
     def take_back(self, name: str, before: Topic | None) -> None:
-        """Undoes a `store` that no `show` has followed. ``before`` is the topic's previous state.
-        If this method raises OSError, the next change of topics undoes the `store` on disk. Must be
-        called outside the event loop's thread."""
+        """Undoes a `store` of a topic, if `show` was not called after it. ``before`` is the topic
+        as it was before the `store`. If this method raises OSError, the next change of topics
+        undoes the `store` on the disk. Must be called outside the event loop's thread."""
 
     def mark_deleted(self, name: str) -> None:
         """Marks a topic as deleted, durably. The topic stays visible until `hide` is called. Must
@@ -211,8 +212,9 @@ class StoredRegistry(Registry, Protocol):
         """Makes a topic that is marked as deleted invisible."""
 
     def forget(self, topic: Topic) -> None:
-        """Removes the entry of a deleted topic, durably. Does nothing if another topic with the
-        same name was deleted since then. Must be called outside the event loop's thread."""
+        """Removes the entry of a deleted topic, durably. Does nothing if the entry belongs to
+        another topic: a newer topic of the same name, which was also deleted. Must not be called in
+        the event loop's thread."""
 
     def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
         """Durably replaces the `DeletedTopic.offsets_below` of a deleted topic."""

@@ -31,7 +31,8 @@ logger = structlog.get_logger(__name__)
 
 
 class _Dropped(NamedTuple):
-    """A deleted replica, or only its directory if its log was not open."""
+    """A deleted replica. ``partition`` is None if its log was not open; then only its directory was
+    deleted."""
 
     topic: str
     number: int

@@ -11,9 +11,9 @@ from broker.loop.internal_errors import InternalErrors
 Reply = TypeVar("Reply")
 
 REPLIES_AT_ONCE = 200
-"""The maximum number of replies that are delivered before the loop reads the sockets again. A
-response to a JoinGroup takes about 10 us to encode and write, so that a slice takes about 2 ms
-(law 9)."""
+"""The maximum number of replies that are delivered before the loop reads the sockets again. To
+encode and write a JoinGroup response takes about 10 us, so this number of them takes about 2 ms
+(ARCHITECTURE.md, law 9)."""
 
 
 class Ticket(Protocol):

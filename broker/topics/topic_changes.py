@@ -12,8 +12,8 @@ from broker.topics.owned_topics import OwnedTopic
 from broker.topics.registry import Topic
 
 PARTITIONS_MAX = 10_000
-"""The maximum number of partitions of a topic, and also of all new topics in one request, as in
-Kafka."""
+"""The maximum number of partitions of one topic. As in Kafka, it is also the maximum for all new
+topics of one request together."""
 LEFT_TO_BROKER = -1
 """The replication factor in a request that means the broker's default."""
 
@@ -49,8 +49,8 @@ class CannotChange(Exception):
 
 
 class TopicChanges(Protocol):
-    """Changes of topics. Callers must first call the methods whose names begin with ``check_``:
-    these raise the errors that the other methods do not raise."""
+    """Changes of topics. Before a change, callers must call the ``check_`` method for this change:
+    only the ``check_`` methods raise the errors about invalid changes."""
 
     @property
     def is_controller(self) -> bool:
@@ -90,13 +90,13 @@ class TopicChanges(Protocol):
         """
 
     async def ensure(self, name: str) -> Topic | None:
-        """Returns the topic if it exists. Otherwise starts to create it with default settings, and
-        returns None if it does not exist yet. Calls `ensure_owned` for the topic of a coordinator.
-        Raises the exceptions of `create`."""
+        """Returns the topic if it exists. Otherwise begins to create it with default settings, and
+        returns None if the creation is not complete yet. Calls `ensure_owned` for the topic of a
+        coordinator. Raises the exceptions of `create`."""
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """Does the same as `ensure` for the topic of a coordinator. If a topic is returned, the
-        coordinator's shards exist."""
+        """Does the same as `ensure` for the topic of a coordinator. If this method returns a topic,
+        the coordinator's shards already exist."""
 
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None

@@ -66,8 +66,8 @@ class CleanerWorker:
         cleans the next group.
 
         ``producers`` are sent in pieces, so that the loop can run other work in between. Raises
-        CleaningFailed and the exceptions of ``on_group``. After a failure that the process has not
-        reported itself, the process is killed, and the next job starts a new process.
+        CleaningFailed and the exceptions of ``on_group``. If a failure occurs and the process has
+        not reported it, this method kills the process, and the next job starts a new process.
         """
         if self._idle is not None:
             self._idle.cancel()

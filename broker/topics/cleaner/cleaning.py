@@ -44,23 +44,23 @@ OWNED_CHECK_MS = 100
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
-"""The number of dirty bytes from which an owned partition with more dead than live records is
-cleaned immediately. With fewer dirty bytes, the cleaning waits `OWNED_WAIT_MS`. With thousands of
-commits per second, a cleaning after each MiB used a sixth of all CPU time."""
+"""A coordinator's partition with more superseded than live records is cleaned immediately if it has
+this number of dirty bytes, and otherwise after `OWNED_WAIT_MS`. At thousands of commits per second,
+a cleaning after each MiB used a sixth of the CPU time."""
 OWNED_RETRY_MS = 1000
 OWNED_RETRY_MS_MAX = 60_000
-"""The longest wait in ms before a failed cleaning of an owned partition is retried. The wait is
+"""The longest time in ms between two attempts to clean a partition of a coordinator's topic. It is
 short, since the log of a busy partition grows by megabytes per second."""
 RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
 
 class Owner(Protocol):
-    """The coordinator that owns the partitions of a topic: their records are its state."""
+    """The coordinator that owns a topic. The topic's records are the state of the coordinator."""
 
     @property
     def settling(self) -> bool:
-        """Returns True if partitions are loading or were loaded recently. Cleaning then waits."""
+        """True while cleaning must wait, because partitions are loading or were just loaded."""
 
     def hosts(self, partition: int) -> bool: ...
 
@@ -69,10 +69,10 @@ class Owner(Protocol):
         does not host it."""
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """Returns the offset of the newest snapshot. Tombstones after this offset must be kept."""
+        """Returns the log offset of the newest snapshot. A load needs all tombstones after it."""
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Waits until the segments of the log, except the active segment, may be replaced."""
+        """Waits until the cleaner may replace the segments before the active segment."""
 
 
 class Cleaner(Protocol):
@@ -87,11 +87,11 @@ class Cleaner(Protocol):
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``. For each cleaned group of segments, awaits ``on_group`` while the next
-        group is cleaned.
+        """Runs ``job``. After each cleaned group of segments, awaits ``on_group`` while the next
+        group is already being cleaned.
 
-        The job gets the ``producers`` one by one, so that the loop can run other work in between.
-        Raises CleaningFailed and the exceptions of ``on_group``; the job then ends.
+        Passes ``producers`` one by one, so that the loop can do other work in between. Raises
+        CleaningFailed, and the exceptions of ``on_group``, which end the job.
         """
 
     async def stop(self) -> None: ...
@@ -135,8 +135,8 @@ class Cleaning:
         open transaction or too recent records stopped its last cleaning."""
         self._dirty = DirtyLogs(logs, checkpoint, owners, self._waits_ms)
         self._heavy_since: dict[TopicPartition, int] = {}
-        """The monotonic time in ms since which an owned partition's dead records have outweighed
-        its live records."""
+        """By partition with more bytes of superseded records than of live records: the monotonic
+        time in ms since which this is so."""
         self.workers = (new_worker(), new_worker())
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(logs, time, self._before_exchange)
@@ -229,11 +229,8 @@ class Cleaning:
         )
 
     def _is_heavy(self, log: PartitionLog, live: int) -> bool:
-        """Returns True if the dead records have at least 1 MiB and outweigh the ``live`` records.
-
-        The size of the live records is estimated as their number times the mean size of the records
-        appended since the last cleaning.
-        """
+        """Returns True if `weighs_too_much` demands a cleaning of the log now. The size of the
+        ``live`` records is estimated with the mean size of the records since the last cleaning."""
         size = log.size_bytes
         if size < OWNED_DEAD_BYTES_MIN:
             return False

@@ -1,5 +1,5 @@
-"""Chooses the next log to clean by dirty ratio, and computes when it must be cleaned. The schedule
-for the partitions of coordinators is in cleaning.py."""
+"""Chooses the next log to clean by its dirty ratio, and computes the time at which a log must be
+cleaned. cleaning.py has a separate schedule for the logs of the coordinators' topics."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Hosting(Protocol):
     """The coordinator that owns partitions of a topic."""
 
     def hosts(self, partition: int) -> bool:
-        """Returns True if the log of the partition is cleaned by the schedule for logs that a
-        coordinator owns, not by the schedule for other compacted logs."""
+        """Returns True if the log of the partition has the cleaning schedule of coordinators' logs;
+        False if it has the schedule of other compacted logs."""
 
 
 class DirtyLogs:
@@ -57,8 +57,8 @@ class DirtyLogs:
         return max(due, key=lambda entry: entry[:2])[2] if due else None
 
     def idle_ms(self, now: Now) -> int | None:
-        """Returns the number of milliseconds until a log needs cleaning, provided that nothing is
-        appended. None means never."""
+        """Returns the time in ms until the first log needs cleaning, if no records are appended
+        until then. Returns None if no log will need cleaning without new records."""
         times = []
         for partition in self._compacted():
             log = partition.log

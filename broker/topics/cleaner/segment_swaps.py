@@ -85,8 +85,9 @@ class SegmentSwaps:
         log.segments.pending_deletes += undeleted  # the next retention run tries again
 
     def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
-        """Handles a failed replacement. Fails the log permanently if a new file may already be in
-        use, since only a restart repairs such a log. Otherwise the log is unchanged."""
+        """Handles a failed replacement of segments. If the new segment may already be in use,
+        poisons the log until the broker restarts, since only a restart repairs it. Otherwise the
+        log is unchanged."""
         log = partition.log
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
         if self.is_ours(partition) and not log.fs.exists(path + CLEANED):

@@ -16,8 +16,8 @@ from protocol.properties import parse
 from protocol.topic_names import check_topic_name
 
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
-"""The settings of an adopted topic, which disable retention: the topic's former retention is
-unknown."""
+"""Settings that disable retention for an adopted topic, because the former retention of the topic
+is unknown."""
 
 
 class Found:
@@ -73,8 +73,8 @@ class Found:
         return any(inside.endswith(".log") for inside in names)
 
     def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
-        """Returns the topic id in the partitions' directories. Returns a new id if the directories
-        contain none, as before Kafka 2.8."""
+        """Returns the topic id in the partitions' directories. If the directories contain no id, as
+        before Kafka 2.8, returns a new id."""
         ids = {
             topic_id
             for partition in partitions

@@ -258,4 +258,6 @@ class OldCommits:
         try:
             await self._time.in_thread(self._paths.flush)
         except OSError as error:
-            logger.error("offsets of OffsetCommit v0 may not be on the disk", error=str(error))
+            logger.error(
+                "offsets of OffsetCommit v0 can't be flushed to the disk", error=str(error)
+            )

@@ -17,7 +17,7 @@ class DiskChanges:
     """Runs changes in a thread, one at a time. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time, fail: Callable[[str], None]) -> None:
-        """Creates the object. ``fail`` stops the broker; it is called if it is unknown whether a
+        """``fail`` stops the broker. It is called after an error that leaves unknown whether a
         change of the topic list is on the disk."""
         self._time = time
         self._fail = fail

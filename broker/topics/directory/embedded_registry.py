@@ -206,13 +206,15 @@ class EmbeddedRegistry(TopicLookups):
                 self._write(self._image)
 
     def raise_producer_ids(self, above: int) -> None:
-        """Reserves all producer ids up to ``above``, the highest id in an adopted log."""
+        """Reserves all producer ids up to ``above``, the highest id in a log that another broker
+        wrote and this broker took over."""
         if above >= self._image.next_producer_id:
             self._write(replace(self._image, next_producer_id=above + 1))
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Sets feature levels and increments the epoch of the features. If the write fails, the
-        features of groups keep their old levels."""
+        """Sets the feature levels ``levels`` and increments the features' epoch. If the write to
+        disk fails, features of group types keep their old levels; all other features still get
+        their new levels."""
         if levels == self.features.levels:
             return
         before = self.features
@@ -250,13 +252,14 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def _keep_spares(self) -> None:
-        """Creates the spare files with which changes succeed on a full disk. Logs a failure."""
+        """Creates the spare files. On a full disk, a change of the registry is written to a spare
+        file. Logs an error."""
         for file in (self._topics_file, self._configs_file):
             try:
                 file.keep_spare()
             except OSError as error:
                 logger.warning(
-                    "spare file for changes on a full disk can't be written, retrying later",
+                    "can't reserve disk space for changes of topics and configs, retrying later",
                     file=file.path,
                     error=str(error),
                 )
@@ -336,7 +339,8 @@ class EmbeddedRegistry(TopicLookups):
         self._image = image
 
     def _adopt(self) -> None:
-        """Adds topics that another broker created and that exist only as directories."""
+        """Adds the topics that have directories but are not in ``topics.json``, because another
+        broker created them."""
         known = {*self._image.stored, *self._image.dying}
         found = Found(self._fs, self._directory, self._new_id, self._internal_configs)
         topics = found.topics(known, self._missing)

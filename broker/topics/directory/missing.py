@@ -32,7 +32,8 @@ SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
 """The files with security settings. Without such a file, the broker would allow operations that
 were denied before."""
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
-"""The files whose existence ``topics.json`` records."""
+"""The files that are listed in ``topics.json`` after they were created. If a listed file is missing
+at a start, it was lost."""
 SETTING = "log.recovery.missing"
 _NAMED_MAX = 5
 """The maximum number of missing names in an error message."""
@@ -87,13 +88,12 @@ def check_adopted(
     no_list: bool,
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory if a checkpoint contains a partition of an adopted topic that is not on
-    disk.
+    """Raises BadDirectory if a checkpoint lists a partition of an adopted topic, but the partition
+    is not on disk.
 
-    ``found`` contains the partition counts of the adopted topics on disk. If ``no_list`` is True,
-    all topics in checkpoints are checked, even topics without a directory. The other arguments are
-    described in `check_partitions`. A partition whose directory Kafka has renamed, for example for
-    deletion, is not missing.
+    ``found`` has the number of partitions on disk for each adopted topic. If ``no_list`` is True,
+    topics without a directory are checked too. `check_partitions` describes the other arguments. A
+    partition is not missing if Kafka has renamed its directory, for example for deletion.
     """
     aside = {name.rpartition(".")[0] for name in there if name.endswith(_GOING_SUFFIXES)}
     missing = {}
@@ -124,12 +124,12 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
-    """Called if ``meta.properties`` does not exist. Checks that the file was not lost, and returns
-    the properties that are known without it.
+    """Called if ``meta.properties`` does not exist. Returns the properties that are known from
+    other files.
 
-    ``meta.properties`` is created before ``topics.json``. Therefore raises BadDirectory if
-    ``topics.json`` exists, unless `log.recovery.missing` lists ``meta.properties``. In that case
-    returns the cluster id from ``topics.json``.
+    If ``topics.json`` exists, ``meta.properties`` was lost, since it is created first. The function
+    then raises BadDirectory. But if the setting `log.recovery.missing` lists ``meta.properties``,
+    it returns the cluster id from ``topics.json``.
     """
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics):
@@ -156,8 +156,8 @@ def check_files(
         for name in FOUND_BESIDE:
             if fs.exists(os.path.join(directory, name)):
                 why = (
-                    f"is missing: {name} exists, and without {TOPICS_FILE} topics lose their"
-                    " configs, and topics that are being deleted reappear"
+                    f"is missing, but {name} exists: without {TOPICS_FILE}, topics would lose their"
+                    " configs, and topics that are being deleted would reappear"
                 )
                 raise _missing_file(topics, TOPICS_FILE, why)
     for name in sorted(vouched_for):

@@ -36,8 +36,8 @@ class ReservedFile:
         self._fs = fs
         self._spare = path + SPARE
         self._spare_bytes = 0
-        """The size of the spare file in bytes; 0 without a usable spare file. Each byte of a usable
-        spare file has been written once."""
+        """The size of the spare file in bytes; 0 if no usable spare file exists. All bytes of a
+        usable spare file were written before, so the disk has space for them."""
         self._unsettled: NotSettled | None = None
 
     def read(self) -> bytes | None:
@@ -45,8 +45,8 @@ class ReservedFile:
         return read_whole(self._fs, self.path) if self._fs.exists(self.path) else None
 
     def keep_spare(self) -> None:
-        """Finds the spare of the previous process, or creates a spare with twice the size of the
-        contents."""
+        """Uses the spare file that the previous process left, or creates a spare file with twice
+        the size of the file's contents."""
         fs = self._fs
         # A crash during `replace` may have left this second name of the file.
         fs.remove(self.path + _BEFORE)
@@ -104,8 +104,8 @@ class ReservedFile:
             raise
 
     def _keep_name(self) -> str | None:
-        """Links a second name to the file, so that its blocks are not freed when it is replaced.
-        Returns the second name, or None if the link failed."""
+        """Gives the present file a second name, as a hard link. When another file replaces it, the
+        disk then keeps its blocks. Returns the second name, or None if the link failed."""
         before = self.path + _BEFORE
         try:
             self._fs.remove(before)

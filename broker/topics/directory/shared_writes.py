@@ -24,8 +24,9 @@ class SharedWrites:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         written: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Creates the object. ``write`` stores commits in order; its exception becomes the result
-        of these commits. ``written`` is called after each successful write."""
+        """``write`` stores commits in the order of their arrival. If it raises an exception, all
+        these commits get the exception as their result. ``written`` is called after each call of
+        ``write`` that succeeds."""
         self._write = write
         self._spawn = spawn
         self._after = written

@@ -61,11 +61,13 @@ def put_strays_aside(
 def put_away_among(
     fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
-    """Returns the partitions whose replica was deleted: their directory names end with ``suffix``.
+    """Returns the partitions, such as orders-0, whose replicas in a data directory were deleted.
+    ``names`` are all names in the directory; the name of a deleted replica's directory ends with
+    ``suffix``.
 
-    If the disk was full, a checkpoint may still list these partitions. ``names`` contains all names
-    in the directory. Directories of an earlier topic with the same name are ignored, so that lost
-    partitions of the recreated topic are reported as missing.
+    A checkpoint may still list such a partition if the disk was full. A deleted replica of an
+    earlier topic with the same name is omitted, so that lost partitions of a recreated topic are
+    reported as missing.
     """
     found = []
     for name in names:
@@ -80,8 +82,8 @@ def put_away_among(
 
 
 def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
-    """Returns the directory names of strays, and of partitions that have no replica on this broker.
-    ``is_here`` returns True if a partition has a replica on this broker."""
+    """Returns the names of directories with the suffix of strays, and of partitions that have no
+    replica on this broker. ``is_here`` returns True if a partition has a replica here."""
     found = []
     for name in names:
         place = partition_of(name)

@@ -1,4 +1,5 @@
-"""The caught-up followers of a partition, if their fetch sessions skip the unchanged partition.
+"""The followers of a partition whose fetch sessions skip it, because they are caught up and the
+partition does not change. They are *listed* here until they must read the partition again.
 
 | event | notified followers | followers that stay listed |
 |---|---|---|
@@ -20,14 +21,16 @@ from replication.leader import LedReplicas
 
 
 class Follows(Protocol):
-    """A follower's fetch session that skips an unchanged partition; see `IdleFollowers`."""
+    """The fetch session of a follower, as `IdleFollowers` sees it. The requests of the session skip
+    a partition while it is idle. `IdleFollowers` calls `stirred` when an idle partition has
+    changed."""
 
     used_ms: int
     """The monotonic time in ms at which the session's last request arrived."""
 
     def stirred(self, wanted: Any, *, wake: bool) -> None:
-        """Called when an idle partition changes. ``wanted`` is the object that was passed to
-        `IdleFollowers.add`."""
+        """Called when a partition that was idle has changed. ``wanted`` is the object that was
+        passed to `IdleFollowers.add`."""
 
 
 class IdleFollowers:
@@ -43,10 +46,11 @@ class IdleFollowers:
         return replica_id in self._known
 
     def add(self, led: LedReplicas, replica_id: int, session: Follows, wanted: Any) -> bool:
-        """Adds a caught-up follower, whose requests then skip the partition until `stir` is called.
+        """Adds a caught-up follower. Its requests then skip the partition until the next call of
+        `stir`.
 
-        Returns False without adding if the follower must read each time: it is not in sync and may
-        join the ISR, or an ISR change is pending.
+        Returns False, without adding the follower, if the leader must check the partition at each
+        request: the follower is not in the ISR and may join it, or a change of the ISR is pending.
         """
         if led.pending is not None or replica_id not in led.state.isr:
             return False
@@ -54,8 +58,12 @@ class IdleFollowers:
         return True
 
     def appended(self, led: LedReplicas) -> None:
-        """Notifies and removes all followers after an append. Must be called before ``led`` has the
-        new offset."""
+        """Handles an append to the log, after which no follower is idle. Notes for each idle
+        follower that it had all records before the append, and makes its parked Fetch read again.
+        Then empties the list.
+
+        The caller must call this before ``led`` has the new log end offset.
+        """
         if self._known:
             for replica_id, (session, _) in self._known.items():
                 led.had_all(replica_id, session.used_ms)
@@ -63,7 +71,7 @@ class IdleFollowers:
             self._known.clear()
 
     def stir(self, *, wake: bool) -> None:
-        """Notifies all followers of a change of the partition. If ``wake`` is True, the waiting
-        requests of the followers read the partition."""
+        """Notifies the fetch sessions of all idle followers that the partition has changed. If
+        ``wake`` is True, the waiting requests of these followers read the partition."""
         for session, wanted in self._known.values():
             session.stirred(wanted, wake=wake)

@@ -143,8 +143,9 @@ class Replica(Partition):
         return NO_EPOCH if self.state is None else self.state.leader_epoch
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """Extends `Partition.serving_error`. Returns NOT_LEADER_OR_FOLLOWER if this broker is not
-        the leader."""
+        """Returns the error with which this broker refuses a request that has
+        ``current_leader_epoch``; NONE if this broker is the leader in that epoch. -1 means that the
+        request has no epoch."""
         if self.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
         if self.state is None:
@@ -221,8 +222,8 @@ class Replica(Partition):
         return low_watermark
 
     def keeps(self, offset: int) -> bool:
-        """Implements `Partition.keeps`. Returns True if no flush is required, or if the record is
-        fsynced."""
+        """Implements `Partition.keeps`. Returns False if the flush settings require an fsync and
+        the record at ``offset`` is not fsynced yet."""
         return not self.log.flush_due or offset < self.log.recovery_point
 
     def when_acknowledged(
@@ -270,9 +271,8 @@ class Replica(Partition):
 
     @property
     def epoch_end(self) -> int:
-        """The log end offset, not the high watermark. A new leader may not know yet that its
-        records are committed, and a reader must not treat records above the high watermark as lost.
-        """
+        """The log end offset. The high watermark would be wrong here: a new leader may not know yet
+        that its records are committed, and a reader must not treat them as lost."""
         return self.log.log_end_offset
 
     @property
@@ -282,9 +282,9 @@ class Replica(Partition):
         return self.led is not None and self.high_watermark < self.led.epoch_start_offset
 
     def follower_error(self, replica_id: int) -> int:
-        """Returns the error code for a fetch by broker ``replica_id``, or NONE. If the partition is
-        not assigned to that broker, the error is UNKNOWN_LEADER_EPOCH, since that broker may know a
-        newer leader epoch."""
+        """Returns the error code for a fetch of broker ``replica_id``: NONE if it is a follower,
+        else UNKNOWN_LEADER_EPOCH, because it may be a follower in a newer leader epoch that this
+        broker does not know yet. NOT_LEADER_OR_FOLLOWER if this broker is not the leader."""
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
         return NONE if replica_id in self.led.followers else UNKNOWN_LEADER_EPOCH
@@ -316,14 +316,14 @@ class Replica(Partition):
             self._take(self.led.lagged(followers, self._services.time.now().mono_ms))
 
     def removes_in_ms(self) -> int | None:
-        """Returns the number of ms until `tick` would remove a lagging replica; None if no replica
-        lags."""
+        """Returns the time in ms after which `tick` will remove a replica from the ISR unless it
+        stops lagging; None if no replica lags."""
         led = self.led
         return None if led is None else led.removes_in_ms(self._services.time.now().mono_ms)
 
     def isr_written(self, partition_epoch: int) -> None:
-        """Applies the ISR that this leader requested. ZooKeeper contains it as version
-        ``partition_epoch``."""
+        """Called when the ISR that this leader requested is in ZooKeeper: uses this ISR.
+        ``partition_epoch`` is the new version of the state znode."""
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
             self._services.report_isr_change(self, self.led, now_ms)
@@ -343,8 +343,8 @@ class Replica(Partition):
         self._raise_to(step.high_watermark)
 
     def _raise_to(self, replicated: int) -> None:
-        """Advances the high watermark to ``replicated``, or to the end of the flushed records if a
-        required flush is not done."""
+        """Advances the high watermark to ``replicated``, but while a flush of the log is due, at
+        most to the end of the flushed records."""
         log = self.log
         stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
         if stable > self.high_watermark:
@@ -361,9 +361,10 @@ class Replica(Partition):
     def append_replicated(
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
-        """Appends batches from a leader's response. The batches begin at this log's end. Returns
-        the number of appended bytes; the caller must append the remaining bytes with another call.
-        Raises NotFollower and LogPoisoned. Raises CorruptRecords without changing the log."""
+        """Appends batches from a leader's response, which must begin at the log end offset. Returns
+        the number of appended bytes. If it is less than the size of ``batches``, the caller must
+        call the method again with the other bytes. Raises NotFollower and LogPoisoned. Raises
+        CorruptRecords without changing the log."""
         self._followed()
         log = self.log
         now_ms = self._services.time.now().wall_ms

@@ -1,4 +1,5 @@
-"""Casts a partition to a replica. Importing this module does not import the code for clusters."""
+"""Casts a `Partition` to a `Replica`, for code that a standalone broker imports too. The import of
+this module does not import the code for clusters."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class LedPartition(Protocol):
 
     @property
     def led(self) -> object | None:
-        """The leader's view of the other replicas; None if this broker is not the leader."""
+        """The positions of the other replicas, as the leader knows them; None if this broker is not
+        the leader."""
 
     def isr_written(self, partition_epoch: int) -> None:
         """Called when ZooKeeper contains the requested ISR as version ``partition_epoch``."""
@@ -64,20 +65,20 @@ class ReplicaServices(PartitionServices):
         partition: LedPartition,
         led: LedReplicas,
         now_ms: int,
-        told: PartitionState | None = None,
+        sent: PartitionState | None = None,
     ) -> None:
         """Logs and counts the replicas that leave or join the ISR. Called before the change is
-        applied, when their lag is still known.
+        applied, while their lag is still known.
 
-        ``told`` is the state from the controller; None if the ISR that the leader requested was
-        written.
+        ``sent`` is the new state if the controller has sent it. It is None if the new ISR is the
+        one that this leader requested.
         """
-        after = told
+        after = sent
         if after is None and led.pending is not None:
             after = led.state._replace(isr=led.pending.isr)
             self.totals.isr_changed(led.state.isr, after.isr)
         if after is not None:
             place = partition.topic, partition.index
-            by_controller = told is not None
+            by_controller = sent is not None
             for event in isr_events(led, *place, after, now_ms, by_controller=by_controller):
                 self.observe(event)

@@ -70,10 +70,11 @@ def until_done(work: Callable[[], int]) -> None:
     until("it is done", lambda: work() == NONE, tolerate=())
 
 
-async def test_commits_resume_after_a_full_disk_with_at_most_one_load_of_groups(
+async def test_commits_resume_when_a_full_disk_has_space_and_groups_load_at_most_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """How soon commits resume is tested with a mock clock in test_partition_queue.py."""
+    """A test in test_partition_queue.py checks with a mock clock how soon commits resume. This test
+    only checks that they resume."""
     # As after many failed probes, which then have their longest interval.
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", partition.PROBE_MS_MAX)
     fs = SimulatedFiles()

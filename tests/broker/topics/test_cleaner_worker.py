@@ -145,7 +145,7 @@ async def test_cleaning_fails_when_the_cleaner_process_sends_an_invalid_line(lin
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), CorruptLog("f", 5, "zeros")])
-async def test_exception_while_cleaned_segments_replace_old_segments_stops_the_broker(
+async def test_broker_stops_after_an_exception_in_the_replacement_of_segments_by_cleaned_segments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with opened(tmp_path) as broker:
@@ -196,7 +196,7 @@ async def test_retention_deletes_no_segment_while_cleaned_segments_replace_old_s
         await worker.stop()
 
 
-async def test_cleaning_does_not_fail_when_retention_has_deleted_one_of_its_segments(
+async def test_cleaning_does_not_fail_when_retention_deletes_a_segment_during_the_cleaning(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:

@@ -130,7 +130,7 @@ async def test_cleaning_does_not_fail_when_its_topic_is_deleted(tmp_path: Path) 
         assert (broker.cleaning.failures, broker.cleaning.runs) == (0, 0)
 
 
-async def test_disk_failure_while_cleaned_segments_replace_old_segments_stops_the_broker(
+async def test_broker_stops_when_the_replacement_of_segments_by_cleaned_segments_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "t-0"

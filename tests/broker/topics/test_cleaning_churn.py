@@ -96,9 +96,9 @@ def disk_bytes(directory: Path) -> int:
 
 
 def churn(broker: Broker, commits: int, cleaned_within_s: float) -> int:
-    """Sends at least ``commits`` commits in rounds, with short-lived groups between the rounds.
-    Returns the number of rounds. While the partition is too large, waits up to ``cleaned_within_s``
-    seconds for the cleaner."""
+    """Sends at least ``commits`` commits in rounds, and returns the number of rounds. After every
+    tenth round, creates and deletes a short-lived group. Asserts that the cleaner then reduces the
+    partition to BYTES_MAX within ``cleaned_within_s`` seconds."""
     directory = broker.partition_folder("__consumer_offsets", 0)
     with Wire(broker.port) as wire:
         assert create_topic(wire, "t", PARTITIONS)["error_code"] == 0
@@ -177,7 +177,9 @@ def test_offsets_partition_has_at_most_20_mib_during_500_000_commits(
 
 
 @pytest.mark.planted("cleaning under churn")
-def test_churn_check_fails_when_the_cleaner_is_disabled(brokers: Callable[..., Broker]) -> None:
+def test_disk_use_check_fails_after_many_commits_when_the_log_cleaner_is_disabled(
+    brokers: Callable[..., Broker],
+) -> None:
     with pytest.raises(AssertionError, match="bytes are on the disk"):
         check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000, 1)
 

@@ -108,7 +108,7 @@ def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
     assert list(paths(Path(DATA), fs).entries()) == [("g", "t", 0, 998), ("g", "t", 1, 999)]
 
 
-def test_offsets_file_with_long_ids_is_rewritten_by_its_size_in_bytes() -> None:
+def test_offsets_file_with_long_group_ids_is_rewritten_when_it_exceeds_1_mib() -> None:
     """An earlier version of Muster counted lines instead of bytes. With ids of 8 kB, the file of
     one live offset grew to 80 MB."""
     fs = simulated()
@@ -151,7 +151,7 @@ def test_flushed_version_0_commit_survives_a_power_loss(rewritten: bool) -> None
     assert paths(Path(DATA), fs).fetch("g", "t", 0) == 2
 
 
-def test_first_version_0_commit_survives_a_power_loss() -> None:
+def test_first_commit_of_version_0_survives_a_power_loss() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     there = Paths(fs, "/data")

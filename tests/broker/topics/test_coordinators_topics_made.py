@@ -69,7 +69,7 @@ async def test_other_requests_are_served_while_a_coordinator_topic_is_created(
 
 
 @KEY_TYPES
-async def test_next_find_coordinator_creates_the_topic_after_a_failed_creation(
+async def test_find_coordinator_creates_the_internal_topic_when_an_earlier_attempt_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:

@@ -79,12 +79,12 @@ def test_cleanup_policy_of_coordinator_topics_must_be_compact(
 
         assert error_code == INVALID_CONFIG
         assert message is not None
-        assert f"{name} must have only compact" in message
+        assert f"{name} must have the value compact" in message
         assert value_of(wire, name, POLICY) == ("compact", OWN)
 
 
 @TOPICS
-def test_coordinator_topics_stay_compact_when_setting_cleanup_policy_is_deleted(
+def test_removal_of_setting_cleanup_policy_leaves_coordinator_topics_compacted(
     brokers: Brokers, name: str
 ) -> None:
     broker = brokers({**ONE_PARTITION, "log.cleanup.policy": "delete"})
@@ -173,7 +173,7 @@ def test_share_state_topic_refuses_settings_that_delete_live_records(
 
         assert (error_code, message) == (
             INVALID_CONFIG,
-            f"{setting}={value} is not allowed: {SHARE_STATE_TOPIC} must have only"
+            f"{setting}={value} is not allowed: {SHARE_STATE_TOPIC} must have the value"
             f" {KEPT[setting]}, since retention would delete the state of share groups",
         )
         assert alter(wire, SHARE_STATE_TOPIC, (setting, DELETE, None)) == (NONE, None)

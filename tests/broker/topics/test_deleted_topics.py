@@ -201,7 +201,9 @@ async def test_start_completes_a_topic_deletion_that_a_stop_interrupted(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_requests_are_answered_while_a_deletion_mark_is_written(fails: bool) -> None:
+async def test_requests_are_answered_while_the_deletion_of_a_topic_is_written_to_disk(
+    fails: bool,
+) -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)

@@ -238,7 +238,7 @@ def test_older_muster_version_refuses_a_directory_while_consumer_groups_are_serv
     assert version_of(fs) == 1
 
 
-def test_consumer_groups_are_not_finalized_on_a_full_disk() -> None:
+def test_feature_group_version_is_not_finalized_on_a_full_disk() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")

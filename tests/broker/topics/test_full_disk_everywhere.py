@@ -181,7 +181,8 @@ def write_everywhere(life: Life, wire: Wire) -> None:
 
 
 async def how_many_calls() -> int:
-    """Returns the number of calls that need disk space if the disk is never full."""
+    """Runs the test's operations on a disk that is never full. Returns how many of their file calls
+    need disk space."""
     return (await live(1 << 40, 0, End.STOPPED)).asked
 
 

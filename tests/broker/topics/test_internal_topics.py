@@ -120,10 +120,15 @@ def test_no_error_is_reported_when_another_request_creates_the_internal_topic_fi
         (LOG, OSError(28, "No space left on device"), [], "No space left on device"),
         (LOG, None, ["l.g"], "Topic 'log' collides with existing topic: l.g"),
         (InternalTopic("log", 2, 3), None, [], "replication factor 3 is larger"),
-        (InternalTopic("log", 10_001, 1), None, [], "at most 10000 partitions are created at once"),
+        (
+            InternalTopic("log", 10_001, 1),
+            None,
+            [],
+            "at most 10000 partitions can be created at once",
+        ),
     ],
 )
-def test_reason_of_a_failed_internal_topic_is_kept_until_its_creation_succeeds(
+def test_error_of_an_internal_topic_creation_is_reported_until_a_creation_succeeds(
     creation: Creation,
     topic: InternalTopic,
     error: Exception | None,
@@ -139,7 +144,7 @@ def test_reason_of_a_failed_internal_topic_is_kept_until_its_creation_succeeds(
     assert len(creation.topics.created) == 1
 
 
-def test_failed_internal_topic_does_not_prevent_creation_of_the_next_topic(
+def test_next_internal_topic_is_created_after_the_creation_of_another_one_failed(
     creation: Creation,
 ) -> None:
     creation.create(InternalTopic("bad", 2, 3), LOG)

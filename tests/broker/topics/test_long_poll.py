@@ -92,7 +92,7 @@ async def test_stop_wakes_every_waiting_fetch() -> None:
     assert [woken.calls for woken in waiting] == [[True]] * 5
 
 
-async def test_removed_long_polls_are_removed_from_all_indexes() -> None:
+async def test_removed_long_polls_leave_no_entries_in_the_indexes_of_waiting_fetches() -> None:
     polls = LongPolls(Time())
     for _ in range(1000):
         woken = Woken(polls, ("t", 0))

@@ -398,7 +398,7 @@ async def test_producer_snapshot_of_many_producers_is_written_after_a_segment_ro
         assert path.stat().st_size == 10 + 46 * count
 
 
-async def test_failed_producer_snapshot_of_many_producers_is_logged(tmp_path: Path) -> None:
+async def test_failed_write_of_a_large_producer_snapshot_is_logged(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -417,9 +417,7 @@ async def test_failed_producer_snapshot_of_many_producers_is_logged(tmp_path: Pa
         assert [line["partition"] for line in said] == ["t-0"]
 
 
-def test_function_level_returns_the_largest_cap_that_keeps_the_sum_of_capped_values_in_bounds() -> (
-    None
-):
+def test_function_level_returns_the_largest_cap_with_which_the_sum_stays_within_the_limit() -> None:
     assert level([5, 1, 9], 10) == 4
     assert level([5, 1, 9], 11) == 5
     assert level([5, 1, 9], 15) == 9

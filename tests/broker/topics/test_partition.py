@@ -1,5 +1,5 @@
-"""Which records of a partition readers see, and the flush when a partition is opened. If flush
-settings require a flush, readers see only flushed records."""
+"""Tests which records of a partition are visible to readers, and the flush when a partition is
+opened. If flush settings require a flush, readers see only flushed records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 def not_now(work: Coroutine[Any, Any, None], name: str) -> Any:
-    """Discards a task instead of starting it. The test flushes the log itself."""
+    """Discards a task instead of starting it, because the test flushes the log itself."""
     work.close()
 
 
@@ -72,7 +72,7 @@ def test_records_are_visible_at_once_while_no_flush_is_due() -> None:
     assert ends(partition) == (4, 4)
 
 
-def test_record_is_visible_at_once_when_unflushed_records_are_below_flush_messages() -> None:
+def test_unflushed_record_is_visible_when_fewer_than_flush_messages_are_unflushed() -> None:
     partition = opened(SimulatedFiles(), flush_messages=3)
     append(partition, b"0", b"1", b"2")
     partition.log.flush()
@@ -105,7 +105,7 @@ def test_record_is_not_visible_after_its_flush_failed() -> None:
     assert ends(partition) == (1, 2)
 
 
-def test_opening_a_partition_flushes_the_records_of_a_killed_process() -> None:
+def test_open_of_a_partition_flushes_records_that_a_killed_process_appended() -> None:
     fs = SimulatedFiles()
     partition = opened(fs, flush_messages=1)
     append(partition, b"0", b"1")
@@ -178,7 +178,7 @@ def test_offset_lookups_find_only_stable_records(
     assert look(partition) == after
 
 
-def test_transaction_with_only_unflushed_records_does_not_lower_last_stable_offset() -> None:
+def test_last_stable_offset_is_not_lowered_by_a_transaction_of_unflushed_records() -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
     append(partition, b"0")
     flushed(partition)
@@ -192,7 +192,9 @@ def test_transaction_with_only_unflushed_records_does_not_lower_last_stable_offs
 
 
 @pytest.mark.parametrize("stable", range(1, 41))
-def test_max_timestamp_lookup_below_an_offset_equals_a_linear_search(stable: int) -> None:
+def test_lookup_of_the_maximum_timestamp_before_an_offset_equals_a_linear_search(
+    stable: int,
+) -> None:
     """The timestamps rise and fall over several segments and entries of the time index."""
     fs = SimulatedFiles()
     partition = opened(fs, segment_bytes=700, index_interval_bytes=100)

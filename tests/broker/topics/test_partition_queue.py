@@ -147,7 +147,9 @@ async def test_replies_to_waiting_requests_are_sent_once_and_in_offset_order() -
     assert house.answers[3:] == [("not appended", 0)]
 
 
-async def test_request_for_a_stable_offset_is_answered_in_the_next_loop_iteration() -> None:
+async def test_request_for_an_already_stable_offset_is_answered_in_the_next_loop_iteration() -> (
+    None
+):
     house = House()
     house.wait(house.append(), "a")
     assert house.answers == []
@@ -155,7 +157,7 @@ async def test_request_for_a_stable_offset_is_answered_in_the_next_loop_iteratio
     assert house.answers == [("a", 0)]
 
 
-async def test_waiting_request_is_answered_by_an_append_when_no_flush_is_due() -> None:
+async def test_append_answers_a_waiting_request_when_no_flush_is_due() -> None:
     house = House()
     house.wait(1, "a")
     house.wait(2, "b")
@@ -183,7 +185,7 @@ async def test_waiting_request_fails_once_at_its_deadline() -> None:
     assert house.answers[2:] == [("patient", 0)]
 
 
-async def test_request_for_an_offset_above_the_log_end_fails_at_its_deadline() -> None:
+async def test_wait_for_an_offset_above_the_log_end_fails_at_the_deadline_of_the_request() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(1, "a", deadline_ms=house.time.mono_ms + 100)
@@ -216,8 +218,8 @@ async def test_failed_append_fails_only_requests_that_wait_for_unwritten_offsets
 
 
 class FailureRecorder:
-    """The owner of a log. When it is notified of a failure of the log, it records how many replies
-    were sent before."""
+    """The owner of a log. When it is notified that the log failed, it records how many replies have
+    been sent so far."""
 
     def __init__(self, said: list[int], answers: list[Any]) -> None:
         self._said = said
@@ -230,9 +232,7 @@ class FailureRecorder:
         raise AssertionError("it is alone")
 
 
-async def test_failed_flush_fails_waiting_requests_before_the_owner_of_the_log_is_notified() -> (
-    None
-):
+async def test_waiting_requests_fail_before_the_log_owner_is_notified_of_a_failed_flush() -> None:
     house = House(flush_messages=1)
     said: list[int] = []
     house.partition.owner = FailureRecorder(said, house.answers)
@@ -316,7 +316,7 @@ async def test_poisoned_log_is_probed_with_growing_intervals_until_it_recovers()
     assert house.answers == [("a", 0)]
 
 
-async def test_partition_that_is_not_served_is_not_probed() -> None:
+async def test_poisoned_log_is_not_probed_when_the_broker_does_not_serve_the_partition() -> None:
     house = House()
     house.fs.fail("write", ".log", count=1 << 20, code=errno.ENOSPC)
     with pytest.raises(LogPoisoned):
@@ -352,7 +352,7 @@ async def test_long_poll_is_woken_when_the_records_are_visible(
     house.long_polls.forget(waiter)
 
 
-async def test_exception_of_a_ticket_does_not_affect_other_tickets() -> None:
+async def test_exception_of_one_waiting_reply_does_not_affect_the_other_replies() -> None:
     house = House(flush_messages=1)
     house.wait(1, "a", "breaks", "b")
     house.wait(1, "c")

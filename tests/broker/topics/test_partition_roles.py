@@ -73,8 +73,8 @@ class House:
             self.answers.append((name, "kept"))
 
     def wait(self, name: str, to_end: bool = False, committed: bool = False) -> None:
-        """Registers a fetch that waits until the high watermark advances; with ``to_end`` the log
-        end offset, with ``committed`` the last stable offset."""
+        """Registers a parked Fetch. It waits until the high watermark advances. With ``to_end`` it
+        waits for the log end offset instead, and with ``committed`` for the last stable offset."""
         woken = lambda due: self.answers.append((name, "woken"))  # noqa: E731
         deadline_ms = self.time.mono_ms + 10_000
         waiter = Waiter([("t", 0)], deadline_ms, 1, woken, committed, to_end)
@@ -121,7 +121,7 @@ async def test_error_code_of_a_request_depends_on_replica_role_and_leader_epoch(
 
 
 @pytest.mark.proves("clusters 6")
-async def test_replica_checks_requests_against_the_controllers_leader_epoch() -> None:
+async def test_request_with_a_leader_epoch_below_that_of_the_controller_is_fenced() -> None:
     house = House()
     house.replica.follow(state(leader=2, leader_epoch=7))
     house.take(batch(0, b"a", leader_epoch=3))
@@ -148,7 +148,7 @@ async def test_append_is_refused_unless_the_replica_leads(role: Role) -> None:
     assert house.log.log_end_offset == 0
 
 
-async def test_replicated_append_is_refused_unless_the_replica_follows() -> None:
+async def test_replica_that_is_not_a_follower_refuses_replicated_appends() -> None:
     house = House()
     with pytest.raises(NotFollower):
         house.take(batch(0, b"a"))
@@ -207,7 +207,7 @@ async def test_produce_with_acks_1_is_answered_at_once() -> None:
     assert house.replica.high_watermark == 0
 
 
-async def test_produce_waits_for_the_leaders_flush_with_flush_messages_1() -> None:
+async def test_produce_waits_for_the_flush_on_the_leader_when_flush_messages_is_1() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.replica.lead(state())
@@ -328,7 +328,7 @@ async def test_isr_change_is_requested_once_and_applied_after_zookeeper_stores_i
     assert house.replica.high_watermark == 1
 
 
-async def test_stable_offset_of_a_new_leader_is_unknown_until_its_followers_fetch() -> None:
+async def test_high_watermark_of_a_new_leader_is_unknown_until_its_followers_fetch() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -475,8 +475,8 @@ async def test_marker_is_refused_below_min_insync_replicas() -> None:
 
 
 async def test_last_stable_offset_advances_when_high_watermark_passes_the_marker() -> None:
-    """The new leader replicated the record and the marker as a follower. The test checks this case
-    without and with a restart."""
+    """The new leader replicated the record and the marker as a follower. In one case, the broker
+    restarts before it becomes leader."""
     leading = House()
     leading.replica.lead(state(isr=(1,), replicas=(1,)))
     leading.replica.append(transactional(0), NOW_MS)

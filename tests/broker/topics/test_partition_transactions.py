@@ -43,8 +43,9 @@ class Transactions(House):
         self.partition.append_marker(Marker(producer_id, 0, 0, committed), NOW_MS)
 
     async def wakes(self) -> tuple[int, int]:
-        """Returns how often the read_committed and the read_uncommitted consumer were woken since
-        the last call. Then each consumer waits for one more byte."""
+        """Returns how often the read_committed consumer and the read_uncommitted consumer were
+        woken since the last call of this method. Afterwards, each consumer waits until one more
+        byte arrives."""
         await settled()
         counts = self.woken["committed"], self.woken["uncommitted"]
         self.woken = {"committed": 0, "uncommitted": 0}
@@ -114,7 +115,7 @@ async def test_last_stable_offset_advances_when_the_marker_is_flushed() -> None:
     assert house.ends == (5, 5)
 
 
-async def test_last_stable_offset_waits_for_every_unflushed_marker() -> None:
+async def test_last_stable_offset_advances_only_when_every_marker_is_flushed() -> None:
     house = Transactions(flush_messages=2)
     house.time.disk.clear()
     house.send(7)

@@ -32,7 +32,7 @@ def init(wire: Wire) -> tuple[int, int]:
     return answer["error_code"], answer["producer_id"]
 
 
-async def test_producer_ids_are_unique_across_a_kill() -> None:
+async def test_producer_ids_after_a_kill_differ_from_those_before_the_kill() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         pool = broker.producer_ids

@@ -16,7 +16,7 @@ PATH = "/data/list.json"
 
 
 def reserved(fs: SimulatedFiles) -> ReservedFile:
-    """Returns a new `ReservedFile` for the same path, as after a restart."""
+    """Kills the process of ``fs``. Returns a new `ReservedFile` for `PATH`, as after a restart."""
     fs.kill()
     fs.make_directory("/data")
     file = ReservedFile(fs, PATH)
@@ -86,9 +86,8 @@ OPERATIONS = ("open", "write", "fsync", "rename", "remove", "link", "fsync_direc
 def test_failed_replace_of_a_reserved_file_leaves_old_or_new_content(
     operation: str, nth: int, power: bool
 ) -> None:
-    """After a failed `replace`, the file has the content of the last successful `replace`. If the
-    fsync of the directory failed, the file may have the new content instead, and then refuses every
-    further `replace`."""
+    """After a failed `replace`, the file has the old content. If the fsync of the directory failed,
+    it may have the new content instead; then the file refuses every further `replace`."""
     chance = random.Random(f"{operation} {nth}")
     fs = SimulatedFiles()
     file = reserved(fs)
@@ -153,7 +152,7 @@ def test_power_loss_during_a_replace_leaves_the_old_or_the_new_content(seed: int
     assert text(after) == b"and on"
 
 
-def test_replacements_of_a_reserved_file_alternate_between_two_inodes(tmp_path: Path) -> None:
+def test_replace_of_a_reserved_file_reuses_the_same_two_inodes(tmp_path: Path) -> None:
     path = f"{tmp_path}/list.json"
     file = ReservedFile(OsFileSystem(), path)
     file.keep_spare()

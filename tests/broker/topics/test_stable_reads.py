@@ -138,8 +138,8 @@ async def test_record_whose_fsync_failed_is_never_visible(tmp_path: Path) -> Non
 
 
 async def test_unflushed_record_is_visible_at_once_with_flush_ms(tmp_path: Path) -> None:
-    """No acknowledgement waits for a flush by flush.ms. The setting only limits the records that a
-    power loss can remove."""
+    """The flush setting is flush.ms, the time after which records are fsynced. It limits the
+    records that a power loss can remove, and delays no acknowledgement."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.ms": "3600000"}, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))

@@ -35,7 +35,7 @@ class Taken:
         self._into.append(reply)
 
 
-async def test_loop_runs_between_the_slices_of_many_replies() -> None:
+async def test_event_loop_does_other_work_between_the_slices_of_many_replies() -> None:
     taken: list[int] = []
     errors = InternalErrors()
     lengths = []
@@ -51,7 +51,7 @@ async def test_loop_runs_between_the_slices_of_many_replies() -> None:
     assert errors.counts["reply"] == 1
 
 
-async def test_large_group_gets_all_replies_of_a_rebalance_when_they_need_several_slices(
+async def test_all_members_get_replies_when_the_replies_of_a_rebalance_need_several_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (runtime, partition, ticket):
