@@ -63,8 +63,8 @@ def listing(
     slicer: Slicer, head: dict[str, Any], **lists: Iterator[dict[str, Any] | None]
 ) -> Response:
     """Returns a JSON object with the fields in ``head`` and, for each keyword argument, a list of
-    rows. The rows are created in slices while the response is sent. None among the rows is skipped.
-    """
+    rows. The rows are created in slices while the response is sent. Rows that are None are omitted
+    from the list."""
 
     async def body() -> AsyncIterator[str]:
         pieces = [json.dumps(head, ensure_ascii=False).removesuffix("}")]

@@ -57,7 +57,7 @@ class ClusterApi:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._looking = Lock()
-        """A lock under which only one check at a time reads ZooKeeper."""
+        """Held while a check reads ZooKeeper, so that only one check at a time does so."""
 
     async def cluster(self, request: Request) -> Response:
         """Returns the brokers, the controller with its pending and waiting work, and the problems
@@ -76,8 +76,8 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def _first(self, rows: Iterator[View | None], at_most: int) -> tuple[list[View], int]:
-        """Returns the first ``at_most`` rows, and the number of further rows. None is not counted
-        as a row."""
+        """Returns the first ``at_most`` rows, and the number of further rows. An element None of
+        ``rows`` is not a row."""
         found, more = list[View](), 0
         slices = self.sources.slicer.work("/api")
         for row in rows:

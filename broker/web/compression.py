@@ -15,8 +15,8 @@ from broker.time import Time
 SMALL_BYTES = 1024
 """The maximum size in bytes of responses that are not compressed."""
 AT_ONCE_BYTES = 4096
-"""The maximum size in bytes of bodies that the loop's thread compresses. This takes 0.05 ms, less
-than using another thread."""
+"""The maximum size in bytes of bodies that the event loop's thread compresses. This takes 0.05 ms,
+which is less than the handover to another thread."""
 
 _LEVEL = 1
 """The compression level. For a scrape of 2,000 groups (6.5 MB), level 1 returns 0.48 MB and uses 17

@@ -36,8 +36,8 @@ class HttpLimits(NamedTuple):
     idle_s: int = 5
     """The number of seconds without a request after which a connection is closed."""
     unread_s: float = 30.0
-    """The number of seconds in which a peer must read ``unread_bytes`` bytes, or all waiting data
-    if that is less."""
+    """The number of seconds within which a peer must read ``unread_bytes`` bytes, or all waiting
+    bytes if there are fewer. Otherwise its connection is closed."""
     unread_bytes: int = 16384
     head_bytes: int = 16384
     """The maximum size in bytes of the request line and the headers."""
@@ -55,15 +55,16 @@ class BoundedConnection(H11Protocol):
         self._limits = limits
         self._time = time
         self._late: asyncio.TimerHandle | None = None
-        """The timer for the completion of a request; set while the connection waits for a request.
-        """
+        """The timer that closes the connection if the next request is not complete in time. None
+        while no request is awaited."""
         self._unread: asyncio.TimerHandle | None = None
-        """The timer for reading; set while much data, or the end of the last response, waits for
-        the peer to read it."""
+        """The timer that closes the connection if the peer does not read. It is set while much
+        data, or the end of the last response, waits to be read."""
         self._since_s = 0.0
         """The time in seconds at which the broker began to wait for data from the peer."""
         self._left = 0
-        """The number of bytes of responses that the peer had not read at the last check."""
+        """When the timeout was last checked, the number of response bytes that the peer had still
+        to read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection. If there are too many connections, closes the connection that has
@@ -112,8 +113,9 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def on_response_complete(self) -> None:
-        """Starts to wait for the next request or, if the peer has not yet read the end of the
-        response, for the peer."""
+        """Called when a response is complete. Starts one timer: if the connection stays open, for
+        the arrival of the next request; otherwise, for the time that the peer may take to read the
+        response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()
@@ -121,7 +123,7 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def pause_writing(self) -> None:
-        """Starts the timer for reading, since much data waits for the peer to read it."""
+        """Starts the timer for an unread response, since the peer has not read much of the data."""
         super().pause_writing()
         self._await_reading()
 

@@ -1,9 +1,9 @@
-"""The HTTP part of a broker. Samples and verdicts are taken from the start on. The HTTP server runs
-from the first connection on.
+"""The HTTP part of a broker. It samples the broker and computes verdicts from the start on. The
+HTTP server starts at the first connection.
 
-Importing the HTTP libraries takes as long as the start of a broker, and a quarter of its memory.
-Therefore a thread imports them when the first connection arrives. During the import, the event loop
-serves Kafka's clients.
+The import of the HTTP libraries takes as long as the start of a broker, and needs a quarter of a
+broker's memory. Therefore a thread imports them when the first connection arrives. During the
+import, the event loop serves Kafka's clients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class HttpSide:
     """The HTTP part of one broker on a listening socket. ``host`` is the host of ``http.listener``.
-    ``opened`` is called with the pages when they have been created."""
+    When the HTTP server has started, ``opened`` is called with the server's pages."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class HttpSide:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Starts to take samples, to determine verdicts of groups, and to wait for a connection."""
+        """Starts to take samples, to judge groups, and to accept HTTP connections."""
         self._sources.trends.start()
         self._sources.verdicts.start()
         self._task = self._sources.watchdog.task("http", self._open())

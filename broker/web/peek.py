@@ -121,7 +121,9 @@ class Peek:
                         "transaction": _transaction(partition, header, view["offset"]),
                     }
             wanted = header.last_offset + 1
-        raise OverBudget(f"No record in the {BATCHES_PASSED} batches from offset {offset}.")
+        raise OverBudget(
+            f"the {BATCHES_PASSED} batches from {offset} have no records; try offset {wanted}"
+        )
 
 
 def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
@@ -131,8 +133,8 @@ def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
 
 
 def _look(data: bytes, header: BatchHeader, offset: int) -> View | None:
-    """Returns the view of the first record at or after ``offset`` in the batch; None if no such
-    record exists. Runs in a thread."""
+    """Returns the first record at or after ``offset`` in the batch, as data for JSON; None if no
+    such record exists. Runs in a thread."""
     validate_stored(data, header)
     found = find_record(data, header, offset, HEADERS_SHOWN)
     return None if found is None else record_view(found)
@@ -184,8 +186,8 @@ def _text(shown: bytes, is_whole: bool) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """Returns the parsed JSON; None if ``text`` is not JSON, or if a client's JSON parser might
-    read other values than this parser."""
+    """Returns the parsed JSON. Returns None if ``text`` is not JSON, or if the JSON parser of a
+    client might read other values from it."""
     try:
         return json.loads(
             text,

@@ -28,15 +28,16 @@ _PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|http://HTTP)\b")
 _COMMAND = re.compile(r"^ {4,}\S.*$", re.MULTILINE)
 _OPTION = "--command-config"
 _OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
-"""For tools whose configuration option had another name before Kafka 4.2: the old name, which Kafka
-4.2 still accepts."""
+"""By tool of Kafka: its name for the option `_OPTION` in versions before 4.2. Kafka 4.2 still
+accepts this name."""
 _FILLED_IN = {
-    "client.properties": "`client.properties` has the settings of your client",
+    "client.properties": "`client.properties` is a file with your client's settings",
     "ca.pem": "`ca.pem` has the certificate of the broker's certificate authority",
     "YOUR_NAME": "`YOUR_NAME` is your user name",
     "you.pem": "`you.pem` has your certificate and its key",
 }
-"""Explanations of the placeholders in commands for values that the broker does not know."""
+"""By placeholder: its explanation. The commands of a runbook have placeholders for values that the
+broker does not know."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -111,7 +112,9 @@ class Runbooks:
         filled = _COMMAND.sub(command, text)
         commands = " ".join(_COMMAND.findall(filled))
         missing = [said for word, said in _FILLED_IN.items() if word in commands]
-        return f"{filled}\nThis broker is secured: {', '.join(missing)}.\n" if missing else filled
+        if not missing:
+            return filled
+        return f"{filled}\nThis broker is secured. In the commands, {', '.join(missing)}.\n"
 
     @property
     def _scheme(self) -> str:

@@ -86,9 +86,10 @@ class ShareApi:
         )
 
     def _known(self, group_id: str, wanted: Wanted) -> Response:
-        """Returns the share partitions of a topic that this broker knows."""
+        """Returns the share partitions of the requested topic that are known to this broker, for a
+        group."""
         if wanted.topic is None:
-            return refused(400, "topic: name one, as in ?topic=orders")
+            return refused(400, "topic: write the name of a topic, as in ?topic=orders")
         rows = known_partition_rows(self.sources, group_id, wanted.topic, wanted)
         return listing(self.sources.slicer, {"group": group_id}, partitions=rows)
 

@@ -82,8 +82,8 @@ class TransactionsApi:
         return listing(self.sources.slicer, redacted(reader, view), partition_list=rows)
 
     async def held(self, request: Request) -> Response:
-        """Returns the partitions whose last stable offset is held back by a transaction. If the
-        query names a partition, returns only the transaction that holds back this partition, if
+        """Returns the partitions in which a transaction holds back the last stable offset. If the
+        query names a partition, returns only the transaction that does so in this partition, if
         any."""
         sources = self.sources
         topic, index = request.query_params.get("topic"), request.query_params.get("partition")
@@ -100,7 +100,9 @@ class TransactionsApi:
         if entry is None:
             return refused(404, f"topic {topic} does not exist; /api/topics lists all topics")
         if index is None:
-            return refused(400, "partition: write a number from 0, as in ?topic=orders&partition=0")
+            return refused(
+                400, "partition: write the number of a partition, as in ?topic=orders&partition=0"
+            )
         number = whole_number(index)
         partition = None if number is None else entry.partition(number)
         if partition is None:

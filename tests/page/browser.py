@@ -103,8 +103,8 @@ class Browser:
         return str(self.ask("return document.title"))
 
     def complaints(self) -> list[str]:
-        """Returns the console messages since the last call, such as violations of the content
-        security policy."""
+        """Returns the new messages in the browser's console, such as violations of the content
+        security policy. The console is empty afterwards."""
         return [json.dumps(entry) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 

@@ -20,7 +20,7 @@ GROUPS = {
     "recommendations": "clicks", "clickstream-archive": "clicks",
 }  # fmt: skip
 SLOW = {"shipping": 4, "clickstream-archive": 9}
-"""By group: the number n, if the group commits only in every n-th round."""
+"""The groups that commit only in every n-th round, each with its number n."""
 
 # The fleet: the groups of the shop and two more groups, with problems.
 FLEET = {**GROUPS, "mailer": "payments", "reports": "clicks"}
@@ -168,7 +168,8 @@ class Fleet(Shop):
         self.start("billing", name, stands_at=[STANDS_AT])
 
     def go_wrong(self) -> None:
-        """Causes the problems of IN_TROUBLE. The verdicts change some seconds later."""
+        """Causes the problem of each group in IN_TROUBLE. The verdicts of these groups change some
+        seconds later."""
         self.members["fraud-check"].pop().leave()
         commit(self.broker, "audit", 60_000, "orders", 1)
         cluster = Cluster(self.broker.bootstrap)

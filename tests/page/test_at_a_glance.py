@@ -209,7 +209,9 @@ def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
     return head, rows
 
 
-def test_join_phase_is_shown_with_only_its_earliest_deadline(stub: Stub, browser: Browser) -> None:
+def test_page_of_a_group_in_the_join_phase_shows_only_the_earliest_deadline(
+    stub: Stub, browser: Browser
+) -> None:
     shown(stub, browser, "groups/billing", *waiting())
     told = browser.text()
     deadlines = re.findall(r"for at most (\d+) s", told)
@@ -286,7 +288,7 @@ def test_group_view_shows_durations_with_the_exact_time_as_tooltip(
         ("no time in it at all", "no time in it at all"),
     ],
 )
-def test_points_in_time_in_sentences_are_shown_as_durations(
+def test_timestamps_in_sentences_are_shown_as_durations_before_or_after_now(
     stub: Stub, browser: Browser, sentence: str, told: str
 ) -> None:
     past, future = instant(now_ms() - 5 * MINUTE_MS - 9000), instant(now_ms() + 3 * MINUTE_MS)

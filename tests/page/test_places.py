@@ -103,7 +103,7 @@ def test_back_button_undoes_a_filter_a_sort_order_and_an_opened_group(browser: B
     assert browser.ask("return document.querySelector('input').value") == "place-"
 
 
-def test_escape_returns_to_the_filtered_list(browser: Browser) -> None:
+def test_key_escape_returns_to_the_filtered_list(browser: Browser) -> None:
     browser.open("#/groups?q=place-&sort=-lag")
     browser.press("j", "j", ENTER)
     until("opened", lambda: browser.text("h1") == "place-b")
@@ -148,7 +148,7 @@ def test_rows_with_unknown_values_keep_their_order_when_sorted(browser: Browser)
     assert names(browser) == standing
 
 
-def test_filter_finds_a_group_by_client_host_topic_and_state(
+def test_filter_finds_a_group_by_its_client_or_host_or_topic_or_state(
     browser: Browser, broker: PageBroker
 ) -> None:
     with Group("confluent", broker.bootstrap, "sought", topics=[TOPIC]) as group:

@@ -29,7 +29,7 @@ SETTINGS = {
     "group.share.heartbeat.interval.ms": "100",
     "group.share.delivery.count.limit": "3",
 }
-HELD = "Records with members"
+HELD = "Records held by members"
 AGAIN = "Records delivered again or archived"
 RECORDS = 10
 
@@ -115,12 +115,12 @@ def test_page_of_a_share_group_shows_which_member_has_acquired_which_record(
 
     partition = cells(browser, "Share partitions", f"{TOPIC}-0")
     assert (partition["Start offset"], partition["Held"]) == (str(offset), "1")
-    assert partition["Final in flight"] == str(RECORDS - 1)
+    assert partition["Finished in flight"] == str(RECORDS - 1)
 
     rejected, released = rows(browser, AGAIN)[::-1]
     assert "archived: rejected" in rejected
     assert "#1 #1 worker-1 on 127.0.0.1 rejected it after" in rejected
-    assert f"{TOPIC}:0 {offset} 2 with a member" in released
+    assert f"{TOPIC}:0 {offset} 2 held by a member" in released
     assert "#1 #1 worker-1 on 127.0.0.1 released it after" in released
     browser.ask("document.querySelector('details.commands').open = true")
     text = browser.text("main")

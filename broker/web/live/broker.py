@@ -27,8 +27,8 @@ class TheBroker(Source):
         self.sources = sources
         self._numbers = count()
         self._denials: dict[tuple[str, ...], int] = {}
-        """For each denial at the last update: the number that is the denial's row key. A name can't
-        be the row key, because the reader might not be allowed to see the name."""
+        """For each denial at the last update: a number, which is the row key of the denial. Row
+        keys are sent to every reader, so they can't contain names that a reader may not see."""
 
     def head(self) -> View:
         return broker_view(self.sources)

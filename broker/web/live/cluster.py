@@ -1,5 +1,5 @@
-"""The live data about a cluster: leaders, out-of-sync replicas, and the controller's pending waits,
-with their causes."""
+"""The live data about a cluster: leaders, out-of-sync replicas, and the operations for which the
+controller waits, each with its cause."""
 
 from __future__ import annotations
 

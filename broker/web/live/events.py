@@ -28,7 +28,7 @@ from broker.web.readers.reader import Reader, reader_of
 
 TICK_S = 1.0
 SOONEST_S = 0.2
-"""The minimum number of seconds between two updates after an event."""
+"""The minimum pause in seconds between two updates of the event stream."""
 CLIENTS_MAX = 32
 EVENTS_QUEUED_MAX = 64
 """The maximum number of queued events of a client. A client above this number is `behind`."""
@@ -44,8 +44,8 @@ _IDLE_PER_BUSY = 20
 logger = structlog.get_logger(__name__)
 
 Watched = tuple[str, object]
-"""The value of the query parameter ``watch``, and a key that is equal for all readers with the same
-rights."""
+"""Identifies the data that a client of `/api/live` watches: the query parameter ``watch``, and a
+key that is the same for all readers with the same rights."""
 Place = tuple[str, str]
 """The position of a row: table name and row key."""
 
@@ -79,9 +79,8 @@ class Source(Protocol):
         """Yields the rows of the tables. Yields None where a slice may end."""
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Returns the topics that may be named in the texts of a row, in addition to the topics in
-        the row's fields. If ``row`` is None, returns the topics that may be named in the texts of
-        the head."""
+        """Returns the topics that the texts of a row may name, beyond the topics in the fields of
+        the row. If ``row`` is None, returns the topics that the texts of `head` may name."""
         del row
         return ()
 
@@ -103,7 +102,8 @@ class Client:
 
 
 class Channel:
-    """The data at the last update as JSON texts, and the clients that watch it."""
+    """One channel of `/api/live`: the last data of its source as JSON texts, and the clients that
+    receive it."""
 
     def __init__(self, source: Source, time: Time, slicer: Slicer) -> None:
         self.source = source
@@ -117,7 +117,7 @@ class Channel:
         self._pause_s = 0.0
         """The minimum number of seconds before the next update; 0 before the first update."""
         self._epoch = 0
-        """The source's epoch when the last update began."""
+        """The value of the source's ``epoch`` when the last update began."""
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
         """The token and the JSON text of each row, by table and row key."""
@@ -170,8 +170,8 @@ class Channel:
         return slices.end()
 
     async def looked(self) -> None:
-        """Waits for the first update of the rows. If rights have changed, waits for an update that
-        began after that change."""
+        """Waits for the first update of the rows. If the rights of readers change, waits for
+        another update, which begins after this change."""
         await self.read.wait()
         while self._epoch != self.source.epoch:
             self.read.clear()
@@ -273,7 +273,7 @@ class Live:
 
 
 async def _write(time: Time, channel: Channel, client: Client, reader: Reader, send: Send) -> None:
-    """Sends the channel's events to one client, until the login of the client's reader is no longer
+    """Sends the channel's events to one client. Ends when the login of ``reader`` is no longer
     valid."""
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

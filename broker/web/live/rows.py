@@ -1,9 +1,8 @@
 """The heads and rows of `/api/live` for groups, topics and the broker.
 
 Each row has a token, which contains everything on which the row depends. A row is created again
-only if its token has changed. The values are the same as in the responses of all other `/api`
-paths, except that rows contain points in time instead of durations. Therefore a row does not change
-only because time passes.
+only if its token has changed. A row has the same values as the responses of the other `/api` paths,
+but with points in time instead of durations. So the passing of time alone does not change a row.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ LOOKUP_S_MAX = 0.2
 """The maximum number of seconds that an update waits for the ages of unread records. Ages that are
 found later are in the next update."""
 JUDGED_EVERY_S = 5.0
-"""The number of seconds between two verdicts on the watched group. The sentences of a verdict
-contain times that change."""
+"""The minimum number of seconds between two verdicts on the watched group. The sentences of a
+verdict contain times, so each new verdict changes the row."""
 
 
 def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
@@ -88,8 +87,8 @@ class Groups(Source):
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
-        """By group id, a pair. First: the lag and the sample from which the age of the oldest
-        unread record was computed. Second: the wall time of that record."""
+        """By group id: the lag and the sample at the last lookup of the oldest unread record, and
+        the wall time of this record."""
         self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
         """The groups whose lag changed in the last update; None before the first update."""
 
@@ -108,8 +107,8 @@ class Groups(Source):
             await self._look(slices, group_id, *found)
 
     async def _look(self, slices: Slices, group_id: str, hosted: HostedGroups, stamp: Any) -> None:
-        """Finds the time of a group's oldest unread record. If it can't be found now, the group
-        remains stale."""
+        """Stores the time of the oldest unread record of a group. If this time is not known yet,
+        the next pass computes it again."""
         lags = self.sources.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
@@ -125,7 +124,8 @@ class Groups(Source):
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
 
     def head(self) -> View:
-        """Returns two fields, which show whether groups may be missing from the list of groups."""
+        """Returns whether a shard is being loaded, and the unreadable partitions. The groups of
+        such shards are missing from the list of groups."""
         runtime = self.sources.groups
         return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
@@ -186,8 +186,9 @@ class OneGroup(Source):
         is obsolete."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Determines the group's verdict, and looks up the ages of the first unread records. In a
-        busy group these ages always change, so the verdict is determined only every few seconds."""
+        """Looks up the age of the first unread record of each partition, and determines the verdict
+        of the group. In a busy group these ages always change. So the verdict is determined only
+        every few seconds, and after a change of the group's state or generation."""
         found = self._group()
         if found is None:
             self._judgement = None
@@ -234,8 +235,8 @@ class OneGroup(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields a row for each member, offset and rebalance, and one row for the other data of the
-        journal."""
+        """Yields a row for each member, each offset and each rebalance. One further row has all
+        other data of the journal."""
         found = self._group()
         journal = journal_head(self.sources, self._hosted(), self.group_id)
         if journal is not None:
@@ -322,7 +323,8 @@ def _offset(
 
 
 def _with_point(row: View, since_ms: int | None) -> View:
-    """Replaces the duration in a row by a point in time, which does not change as time passes."""
+    """Replaces the age of the oldest unread record in ``row`` by the time of this record. Unlike
+    the age, the time does not change while nothing happens."""
     del row["lag_seconds"]
     row["unread_since_ms"] = since_ms
     return row

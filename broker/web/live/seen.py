@@ -2,7 +2,8 @@
 
 The rights are checked at each update. Rows that the reader may not see are omitted, so that a row
 disappears when a right is revoked. When rights may have changed, all rows are created again. Row
-keys are not redacted: if the key contains a name that the reader may not see, the row is omitted.
+keys are not redacted: if a row's key contains a name that the reader may not see, the row is
+omitted.
 """
 
 from __future__ import annotations
@@ -58,7 +59,11 @@ class SeenBy(Source):
         return reader.sees_topic(name) if kind == "topics" else reader.sees_transactional_id(name)
 
     def head(self) -> View:
-        """Returns the head. If the reader lacks a right, the field ``denied`` names this right."""
+        """Returns the fields of the page that are not in its tables.
+
+        If the reader may not see the page, returns only the fields that identify the page, and the
+        field ``denied``, a sentence that names the missing right.
+        """
         reader = self._reader
         if self._may():
             found: View = redacted(reader, self._inner.head(), self._inner.topics_named(None))

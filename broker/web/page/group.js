@@ -169,7 +169,7 @@ function noticed(journal) {
   const by = (each) => `${each.client || each.member || "a client"} from ${hostOf(each)}`;
   const moved = (each) => each.examples.slice(0, 3).map((one) => `${one.topic}:${one.partition} from ${count(one.from)} to ${count(one.to)}`).join(", ");
   const entries = [
-    ...journal.notes.map((each) => [each.at_ms, each.times > 1 ? `static member ${each.instance} was taken over ${plural(each.times, "time")}; the last time, ${each.text}` : each.text]),
+    ...journal.notes.map((each) => [each.at_ms, each.times > 1 ? `another process took over static member ${each.instance} ${plural(each.times, "time")}; the last time, ${each.text}` : each.text]),
     ...journal.losses.last.map((each) => [each.at_ms, each.sentence]),
     ...journal.rejected_commits.map((each) => [each.last_ms, `${plural(each.count, "commit")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
     ...journal.refused_joins.map((each) => [each.last_ms, `${plural(each.count, "join")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),

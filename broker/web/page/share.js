@@ -39,7 +39,7 @@ const PARTITIONS = [
   number("Unread", "unread", (each) => each.unread, (each) => count(each.unread)),
   number("Held", "held", (each) => each.records.acquired, (each) => some(each.records.acquired)),
   number("Released", "released", (each) => each.records.available, (each) => some(each.records.available)),
-  number("Final in flight", "final", (each) => each.records.acknowledged + each.records.archived,
+  number("Finished in flight", "final", (each) => each.records.acknowledged + each.records.archived,
     (each) => some(each.records.acknowledged + each.records.archived)),
 ];
 
@@ -57,7 +57,7 @@ function holders(rows, members) {
     number("Delivery", "delivery", (each) => each.deliveries, (each) => count(each.deliveries)),
   ];
   const key = (each) => `${each.topic}-${each.partition}-${each.first_offset}`;
-  return table({ name: "held", caption: "Records with members", columns, rows, key, standing: "until" });
+  return table({ name: "held", caption: "Records held by members", columns, rows, key, standing: "until" });
 }
 
 // The deliveries of a record, the last first.
@@ -71,7 +71,7 @@ function deliveries(each, members) {
   ];
 }
 
-const ENDS = { archived: "archived", acknowledged: "accepted", available: "waits for the next fetch", acquired: "with a member" };
+const ENDS = { archived: "archived", acknowledged: "accepted", available: "available for the next fetch", acquired: "held by a member" };
 const because = (each) => (each.archived_because
   ? [h("span", { class: "bad" }, "archived"), faint(`: ${each.archived_because}`)] : ENDS[each.state] ?? each.state);
 
@@ -102,8 +102,8 @@ export function shareSections(head, shares, members) {
     h("h2", null, "Share partitions"),
     rows.length
       ? table({ name: "partitions", caption: "Share partitions", columns, rows, key: (each) => `${each.topic}-${each.partition}`, standing: "partition" })
-      : nothing("No share partition is initialized yet. It is after the second heartbeat of the first member."),
-    h("h2", null, "Records with members"),
+      : nothing("No share partitions are initialized yet: the second heartbeat of the first member initializes them."),
+    h("h2", null, "Records held by members"),
     inHand.length ? holders(inOrder(inHand, (each) => [each.until_ms, placeOf(each), each.first_offset]), members)
       : nothing("No member holds a record."),
     h("h2", null, "Records delivered again or archived"),

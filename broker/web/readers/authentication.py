@@ -48,11 +48,11 @@ _CHECKS_MAX: Final = 64
 """The maximum number of passwords that are checked at the same time. Further requests are rejected.
 """
 _WAITING_MAX: Final = 8
-"""The maximum number of requests from one address that wait for a check, out of 128 connections in
-total. Further requests that would have to wait are rejected."""
+"""The maximum number of requests from one address that wait for the check of a password or token.
+Further requests from this address are rejected. All addresses together may have 128 connections."""
 _KNOWN_S: Final = 600.0
-"""The number of seconds for which an address that has sent the right token may send it again
-without a wait.
+"""The number of seconds after the right token arrived from an address for which the right token
+from this address is accepted without a wait.
 
 From any other address, even the right token waits, so that a guess is not confirmed immediately.
 Passwords have no such exception, since they may be short: while checks of a user's passwords fail,
@@ -97,7 +97,7 @@ class Authenticated:
         self._lines = FailureLines(time)
         self._checking = 0
         self._waiting = Counter[str]()
-        """The number of requests that wait for a check, by address."""
+        """The number of requests that wait until their password or token is checked, by address."""
         self._token_right_s: OrderedDict[str, float] = OrderedDict()
         """The time in seconds at which each address last sent the right token."""
 

@@ -28,7 +28,7 @@ _KIND_OF: Final[Mapping[str, str]] = {
     "id": _ID,
     "transactional_id": _ID,
 }
-"""The kind of names in each field, by field name."""
+"""By field name: the kind of the names in the field, such as names of topics."""
 _KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "Topic": _TOPIC,
     "Group": _GROUP,
@@ -67,8 +67,8 @@ class Redaction:
     def __init__(
         self, reader: Reader, topics: Iterable[str] = (), groups: Iterable[str] = ()
     ) -> None:
-        """Creates the object. ``topics`` and ``groups`` are names that may occur in the texts of
-        the views, in addition to the names in their fields."""
+        """``topics`` and ``groups`` are names that sentences of a response may contain. The names
+        in the response's own fields need not be passed."""
         self._hidden = None if reader.sees_everything else _Hidden(reader, topics, groups)
 
     def of(self, view: Any) -> Any:
@@ -91,7 +91,7 @@ class Redaction:
 
 
 class _Hidden:
-    """The names that occur in views. Determines which of them one reader may not see."""
+    """Finds the names in an HTTP response that the reader may not see."""
 
     def __init__(self, reader: Reader, topics: Iterable[str], groups: Iterable[str]) -> None:
         self._named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set[str]()}
@@ -135,8 +135,8 @@ class _Hidden:
         return _WORD.sub(self._shown, text).replace(_HERE, HIDDEN)
 
     def _shown(self, found: re.Match[str]) -> str:
-        """Returns the matched word. If a prefix of the word is a hidden name, a placeholder
-        replaces the longest such prefix."""
+        """Returns the matched word. If the word begins with a hidden name, a placeholder replaces
+        the longest such name."""
         word, end = found.group(), 0
         for length in self._lengths:
             if length > len(word):
@@ -218,8 +218,8 @@ def _without(view: Any, field: str, hidden: _Hidden) -> Any:
 
 
 def _is_of(each: Any, field: str, hidden: _Hidden) -> bool:
-    """Returns True if a row, or a name in a list, must be hidden. The row of a blocking transaction
-    is not hidden; only its transactional id is."""
+    """Returns True if ``each`` must be hidden: a row of a hidden topic or group, or a hidden name
+    in the list ``field``. A row with a hidden transactional id is shown without the id."""
     if isinstance(each, dict):
         return hidden.hides(_TOPIC, each.get("topic")) or hidden.hides(_GROUP, each.get("group"))
     return field in _KIND_OF and hidden.hides(_KIND_OF[field], each)

@@ -71,9 +71,9 @@ class ListenerUsers:
         self._time = time
         self._key = time.fresh_id() + time.fresh_id()
         self._good: OrderedDict[bytes, tuple[float, Credentials]] = OrderedDict()
-        """Right passwords, by digest of user name and password. Each value has the time in seconds
-        until which the password need not be checked again, and the credentials that the password
-        matched."""
+        """The passwords that were checked and are right. The key is a digest of user name and
+        password. The value has the time in seconds at which the password must be checked again, and
+        the stored credentials of the user at the check."""
 
     def _digest(self, name: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")

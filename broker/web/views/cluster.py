@@ -36,7 +36,7 @@ operations are only counted."""
 def cluster_view(sources: Sources, member: ClusterBroker) -> View:
     """Returns the cluster as this broker knows it, without partitions."""
     journal, cache = member.keeper.journal, member.cache
-    told = journal.last(CONTROLLER, Kind.CONTROLLER)
+    elected = journal.last(CONTROLLER, Kind.CONTROLLER)
     return {
         "cluster": member.joined.cluster_id,
         "broker": member.joined.node_id,
@@ -49,7 +49,7 @@ def cluster_view(sources: Sources, member: ClusterBroker) -> View:
         "epoch": known_or_none(member.broker_epoch()),
         "controller": known_or_none(cache.controller_id),
         "controller_epoch": known_or_none(cache.controller_epoch),
-        "controller_since_ms": None if told is None else told.at_ms,
+        "controller_since_ms": None if elected is None else elected.at_ms,
         "brokers": list(_brokers(member)),
         "journal": [entry_view(each) for each in journal.of(CONTROLLER)],
     }
@@ -122,8 +122,8 @@ def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View 
 
 
 def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | None]:
-    """Yields the partitions that have no leader or an out-of-sync replica. Yields None for each
-    other partition."""
+    """Yields each partition that has no leader or an out-of-sync replica, and None in place of each
+    partition without these problems."""
     for name, topic in list(member.cache.topics.items()):
         for index in sorted(topic.partitions):
             shown = member.cache.partition(name, index)

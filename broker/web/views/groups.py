@@ -226,11 +226,12 @@ def _awaited(group: GroupView, member_id: str, now: Now) -> View:
 
 
 _UNHEARD: View = {"sign": None, "last_heard_ms": None, "words": None}
-"""The heartbeat fields of members that a completed rebalance awaited."""
+"""The fields about heartbeats of a member for which a past rebalance waited. Their values at that
+time are unknown, so they are None."""
 
 
 def _named(group: GroupView | None, member_id: str) -> View:
-    """Returns the view of a member by its id. The member may have left the group."""
+    """Returns the view of a member. If the member has left the group, the view has only the id."""
     member = None if group is None else group.members.get(member_id)
     if member is None:
         return {"member": member_id, "instance": None, "client": None, "host": None}

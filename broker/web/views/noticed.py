@@ -61,7 +61,7 @@ def moved_back(moved: MovedBack) -> View:
 
 
 def loss(lost: Lost) -> View:
-    """Returns the view of an operation that made the group skip records."""
+    """Returns the response fields about an operation that made the group skip records."""
     event = lost.event
     return {
         "at_ms": lost.at_ms,
@@ -79,9 +79,9 @@ def loss(lost: Lost) -> View:
 
 _LOSSES = {
     Loss.SKIPPED: "moved the committed offset of {place} forward from {before} to {after}",
-    Loss.TRIMMED: "deleted records of {place} before {after}, whose committed offset was {before}",
+    Loss.TRIMMED: "deleted records of {place} before {after}; the committed offset was {before}",
     Loss.OFFSETS_DELETED: "deleted the committed offset {before} of {place}",
-    Loss.TOPIC_DELETED: "deleted the topic of {place}, whose committed offset was {before}",
+    Loss.TOPIC_DELETED: "deleted the topic of {place}; the committed offset was {before}",
     Loss.GROUP_DELETED: "deleted the group; the committed offset of {place} was {before}",
 }
 

@@ -27,8 +27,8 @@ listener's security protocol."""
 
 
 def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Counter[Session]]:
-    """Returns the number of connections of each client, by `Session`. Reads at most ``read_max``
-    connections."""
+    """Returns, for each client, the number of its connections per `Session` (principal, listener
+    and security protocol). Reads at most ``read_max`` connections."""
     found: dict[Client, Counter[Session]] = {}
     for each in list(islice(sources.server.connections, read_max)):
         client = (display_client_id(each.client_id), each.client_host)

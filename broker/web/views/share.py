@@ -155,9 +155,9 @@ def share_partition_rows(
 def known_partition_rows(
     sources: Sources, group_id: str, topic_name: str, wanted: Wanted
 ) -> Iterator[View | None]:
-    """Yields the views of the share partitions of one topic whose log or state is on this broker,
-    which need not be the coordinator of the group. Only the coordinator knows the members: the
-    views have member ids without clients and hosts."""
+    """Yields the views of the share partitions of one topic whose log or state is on this broker.
+    This broker need not be the coordinator of the group. Only the coordinator knows the
+    members, so the views have member ids without clients and hosts."""
     topic = sources.registry.topic(topic_name)
     if topic is None:
         return
@@ -250,8 +250,9 @@ def _without_state() -> View:
 def _stored(
     sources: Sources, key: SharePartitionKey
 ) -> Generator[None, None, SharePartition | None]:
-    """Returns a share partition as the share coordinator has stored it. Returns None if the
-    coordinator has not loaded the share partition, or if it has no start offset."""
+    """Returns a share partition with the state that the share coordinator has stored. Returns None
+    if the coordinator has not loaded the share partition, or if the share partition has no start
+    offset."""
     view = sources.share_states.view_of(coordinator_key(key))
     state = None if view is None else view.state(key)
     if state is None or state.start_offset == UNINITIALIZED_OFFSET:

@@ -1,4 +1,5 @@
-"""The delivery histories of a share partition: which records have had which deliveries."""
+"""The delivery history of a share partition: the deliveries of its records, and how each of them
+ended."""
 
 from __future__ import annotations
 
@@ -52,8 +53,9 @@ def latest_outcomes(outcomes: list[Outcome]) -> list[tuple[int, int, Outcome]]:
 def pieces_of(
     spans: list[tuple[int, int, Outcome]], ranges: list[InFlightRange], first: int, last: int
 ) -> list[Piece]:
-    """Returns the records in ``spans``, split where their in-flight states differ. Records with
-    more deliveries come first; with equal counts, archived records come first."""
+    """Splits the records in ``spans`` into pieces. All records of a piece have the same outcome and
+    the same in-flight state. Pieces with more deliveries come first. If two pieces have equally
+    many deliveries, archived records come first."""
     pieces: list[Piece] = []
     for begin, end, outcome in spans:
         offset, until = max(begin, first), min(end, last)
@@ -96,8 +98,8 @@ def journaled(
 
 
 def _unknown(entry: Archived, known: Sequence[Outcome]) -> Iterator[tuple[int, int]]:
-    """Yields the offset ranges of a journal entry that are not covered by the outcomes ``known``,
-    which are in ascending order. One entry may correspond to several outcomes."""
+    """Yields the offset ranges of a journal entry that the outcomes ``known`` do not cover.
+    ``known`` is in ascending order. One entry may correspond to several outcomes."""
     first = entry.first_offset
     for each in known:
         if each.first_offset > entry.last_offset:

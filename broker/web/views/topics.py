@@ -57,7 +57,8 @@ def partition_view(partition: Partition) -> View:
 
 
 def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None) -> str:
-    """Returns the reason why this broker can't show a topic's partition ``asked``."""
+    """Returns the sentence that says why this broker can't show the partition ``asked``: the topic
+    does not have this partition, or the broker does not have a replica of it."""
     name, count = entry.topic.name, entry.topic.partitions
     if number is None or number >= count:
         return f"{name} does not have partition {asked[:32]}, only 0 to {count - 1}"
@@ -67,8 +68,8 @@ def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None)
 
 
 def readers(sources: Sources, topic: str) -> Iterator[View | None]:
-    """Yields the groups that have committed offsets in ``topic``. Yields None for each other
-    group."""
+    """Yields a view of each group that has committed offsets in ``topic``. Yields None for every
+    other group, so that each step is short."""
     for hosted in readable(sources.groups):
         for group in list(hosted.core.view.groups.values()):
             found = sources.lags.in_topic(hosted, group.group_id, topic)
@@ -140,7 +141,8 @@ def unsupported_rows(sources: Sources) -> Iterator[View]:
 
 
 def api_rows(sources: Sources) -> Iterator[View]:
-    """Yields the number of answered requests of each API by error."""
+    """Yields a row for each API: the number of answered requests, and the number of responses with
+    each error."""
     for key, errors in sources.server.errors.items():
         if errors:
             yield {

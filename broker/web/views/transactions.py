@@ -132,8 +132,8 @@ def stories(
 
 
 def _is_over(story: Story, known: Transaction | None) -> bool:
-    """Returns True if the transaction ended in an earlier run of the broker, which did not record
-    the outcome."""
+    """Returns True if the journal entry ``story`` shows an ended transaction as open. This happens
+    if the transaction ended while the journal did not record events."""
     is_open = known is not None and known.is_open and known.start_ms <= story.began_ms
     return not story.outcome.is_over and not is_open
 

@@ -46,8 +46,8 @@ def _finding(finding: Finding) -> View:
 
 
 def never_committed(judgement: Judgement) -> Iterator[tuple[PartitionFacts, View]]:
-    """Yields the partitions in which the owning member has never committed, each with a row in the
-    form of an offset row."""
+    """Yields each partition without a committed offset, and its row. This row has the same fields
+    as the row of a partition with a committed offset."""
     for each in judgement.facts.partitions:
         if each.committed is None:
             yield (

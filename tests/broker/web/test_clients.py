@@ -52,7 +52,7 @@ async def test_request_and_byte_counts_of_clients_add_up_to_the_totals(tmp_path:
         assert sum(row[name] for row in rows.values()) == scrape[total]
 
 
-async def test_disconnected_clients_are_listed_up_to_a_bound(
+async def test_number_of_listed_disconnected_clients_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "GONE_MAX", 2)
@@ -72,7 +72,7 @@ async def test_disconnected_clients_are_listed_up_to_a_bound(
     assert sizes[1] - sizes[0] >= 2 * sum(row["bytes_in"] for row in gone.values()), "none is lost"
 
 
-async def test_clients_above_the_bound_share_one_row_of_counters(
+async def test_http_api_sums_the_clients_beyond_the_maximum_number_in_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "SHOWN_MAX", 1)

@@ -16,8 +16,8 @@ GZIP = "Accept-Encoding: gzip"
 
 
 async def asked(seen: Seen, path: str, *headers: str) -> tuple[dict[str, str], bytes]:
-    """Returns the headers and the body of a response. The body is as sent (perhaps compressed),
-    with its chunks joined."""
+    """Returns the headers and the body of a response. The chunks of the body are joined, but a
+    compressed body is not decompressed."""
     host, _, port = seen.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *headers, "", ""]

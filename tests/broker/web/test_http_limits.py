@@ -106,7 +106,9 @@ async def test_http_connection_with_a_partial_request_is_closed(sent: bytes) -> 
         await eventually(lambda: served.open == 0)
 
 
-async def test_new_http_connection_above_the_limit_replaces_the_oldest_incomplete_request() -> None:
+async def test_http_connection_above_the_limit_replaces_that_with_the_oldest_partial_request() -> (
+    None
+):
     async with serving(HttpLimits(connections=3)) as served:
         half = [await served.peer(GET[:9])]
         await eventually(lambda: served.open == 1)
@@ -122,9 +124,7 @@ async def test_new_http_connection_above_the_limit_replaces_the_oldest_incomplet
             each.writer.close()
 
 
-async def test_new_http_connection_is_closed_when_all_allowed_connections_receive_responses() -> (
-    None
-):
+async def test_http_connection_above_the_limit_is_closed_when_no_open_connection_is_idle() -> None:
     async with serving(HttpLimits(connections=2)) as served:
         busy = [await served.endless() for _ in range(2)]
 

@@ -186,7 +186,7 @@ async def test_https_loads_pkcs12_stores(tmp_path: Path) -> None:
         ({"http.metrics.token": "short"}, "at least 16 characters"),
     ],
 )
-def test_start_fails_with_ineffective_http_security_settings(
+def test_start_fails_when_an_http_security_setting_would_have_no_effect(
     settings: dict[str, str], said: str
 ) -> None:
     with pytest.raises(BadConfig, match=said) as refused:

@@ -220,8 +220,8 @@ async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
 
 
 async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
-    """Uses a listener with an inline private key and replaces the key while the broker runs.
-    Returns the forms of the key that is now stored."""
+    """Uses a listener with an inline private key, and replaces the key while the broker runs.
+    Returns the new key and its password, in each form in which a response could contain them."""
     broker, authority = served.seen.broker, served.authority
     serials = []
     for issued in (own, authority.issue("inline")):

@@ -89,7 +89,7 @@ async def test_record_over_http_has_text_json_and_hex(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-async def test_record_over_http_is_decoded_for_each_codec_and_for_a_tombstone(
+async def test_http_api_decodes_a_tombstone_and_a_record_of_each_compression_codec(
     tmp_path: Path, codec: int
 ) -> None:
     records = [Record(i, NOON + i, b"k%d" % i, b"v%d" % i) for i in range(20)]

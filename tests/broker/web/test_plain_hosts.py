@@ -29,8 +29,8 @@ ONE_OF_EACH = (
 
 
 async def troubled(seen: Seen) -> None:
-    """Creates a group with a member that has a finding, a rejected commit, and a commit to a lower
-    offset."""
+    """Creates a group with one member. The member commits a lower offset than before, commits an
+    offset that causes a finding, and sends a commit that is rejected."""
     records = {"index": 0, "records": batch(*[b"v"] * 50)}
     topic = {"name": "orders", "partition_data": [records]}
     await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])

@@ -54,7 +54,9 @@ async def test_link_of_each_alert_opens_its_runbook(tmp_path: Path) -> None:
         assert 'href="/runbooks"' in (await opened(seen, "/", **BROWSER)).text
 
 
-async def test_commands_of_a_runbook_have_the_addresses_of_the_broker(tmp_path: Path) -> None:
+async def test_runbook_of_an_unsecured_broker_shows_commands_with_the_broker_addresses(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         host, port = seen.broker.sockets.addresses()[0]
         answer = await opened(seen, "/runbooks/MusterGroupStalled?group=billing.eu")
@@ -68,7 +70,9 @@ async def test_commands_of_a_runbook_have_the_addresses_of_the_broker(tmp_path: 
         assert "secured" not in answered.text
 
 
-async def test_commands_of_a_runbook_have_the_options_of_a_secured_broker(tmp_path: Path) -> None:
+async def test_runbook_of_a_secured_broker_shows_commands_with_security_options(
+    tmp_path: Path,
+) -> None:
     async with encrypted(tmp_path, SECURED) as served:
         host, port = served.seen.broker.sockets.addresses()[0]
         denied, uneven = [
@@ -82,9 +86,9 @@ async def test_commands_of_a_runbook_have_the_options_of_a_secured_broker(tmp_pa
     reached = f"{host}:{port} --command-config client.properties"
     assert f"  muster acls explain -b {reached} --principal " in denied.text
     assert denied.text.endswith(
-        "\n\nThis broker is secured: `client.properties` has the settings of your client,"
-        " `ca.pem` has the certificate of the broker's certificate authority, `YOUR_NAME` is your"
-        " user name.\n"
+        "\n\nThis broker is secured. In the commands, `client.properties` is a file with your"
+        " client's settings, `ca.pem` has the certificate of the broker's certificate"
+        " authority, `YOUR_NAME` is your user name.\n"
     )
     election = f"kafka-leader-election.sh --bootstrap-server {host}:{port} --admin.config client"
     assert f"  {election}.properties --election-type" in uneven.text

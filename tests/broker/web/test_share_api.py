@@ -200,7 +200,7 @@ async def test_deleted_share_group_leaves_no_share_partition_in_memory(tmp_path:
         assert len(seen.broker.share_partitions) == 0
 
 
-async def test_share_api_lists_the_offsets_that_delete_records_removed(tmp_path: Path) -> None:
+async def test_share_api_shows_the_offset_range_deleted_by_delete_records(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, _ = await two_sharers(seen)
         assert await one.fetch(1) == [(0, 0, 1)]
@@ -242,7 +242,7 @@ async def test_share_api_refuses_groups_of_other_types_and_invalid_parameters(
             assert (await seen.get(f"{PATH}?{query}")).status_code == 400
 
 
-async def test_share_partitions_of_a_topic_are_listed_without_the_coordinator_and_client_ids(
+async def test_leader_lists_share_partitions_without_client_ids_when_it_is_not_the_coordinator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
@@ -286,7 +286,7 @@ async def test_share_api_hides_groups_and_topics_without_describe(tmp_path: Path
         assert len((await seen.json("alice", PATH))["partitions"]) == 3
 
 
-async def test_times_of_past_deliveries_in_the_share_api_are_not_changed_by_a_broker_pause(
+async def test_broker_pause_does_not_change_times_of_past_deliveries_in_the_share_api(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:

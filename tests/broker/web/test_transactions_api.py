@@ -77,7 +77,7 @@ async def test_finding_of_a_waiting_group_names_the_open_transaction(tmp_path: P
     assert finding["command"] == "muster transactions why billing-1"
 
 
-async def test_transactional_id_lists_its_open_and_ended_transactions(tmp_path: Path) -> None:
+async def test_transactions_api_lists_open_and_ended_transactions_of_an_id(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         producer = await held_for_41_s(seen)
         view = await got(seen, "/api/transactions/billing-1")
@@ -105,7 +105,7 @@ async def test_transactional_id_lists_its_open_and_ended_transactions(tmp_path: 
     )
 
 
-async def test_fenced_transaction_lists_the_fencing_client_and_refused_request(
+async def test_transaction_api_names_the_client_that_fenced_a_producer_and_the_refused_request(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -259,7 +259,7 @@ async def test_transaction_aborted_by_an_operator_is_in_history_of_its_transacti
     )
 
 
-async def test_open_transaction_lists_the_partition_that_an_operator_aborted(
+async def test_http_api_names_the_partition_in_which_an_operator_aborted_an_open_transaction(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

@@ -115,7 +115,7 @@ async def test_group_row_of_the_stream_has_clients_hosts_and_topics(tmp_path: Pa
         await stream.until("nobody", lambda: names() == [[], [], ["orders"]])
 
 
-def test_number_of_names_by_which_a_large_group_can_be_searched_is_bounded() -> None:
+def test_search_names_of_a_large_group_are_bounded_in_number_and_length() -> None:
     member = SimpleNamespace(group_instance_id="i" * 500, client_host="/h")
     members = {n: SimpleNamespace(**vars(member), client_id=f"c{n:05}") for n in range(5000)}
     group: Any = SimpleNamespace(members=members, subscribed_topics=None)
@@ -173,7 +173,7 @@ async def test_event_stream_of_one_group_contains_the_tables_of_the_group(tmp_pa
             await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)
 
 
-async def test_stream_of_a_share_group_has_its_share_partitions(tmp_path: Path) -> None:
+async def test_live_updates_of_a_share_group_contain_its_share_partitions(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen:
         one, _ = await two_sharers(seen)
         async with watching(seen, f"groups/{PAYMENTS}") as stream:
@@ -193,7 +193,7 @@ async def test_stream_of_a_share_group_has_its_share_partitions(tmp_path: Path) 
             assert rows["orders-0"]["histories"][0]["archived_because"] == "rejected"
 
 
-async def test_first_stream_event_of_a_group_has_the_age_of_its_unread_record(
+async def test_first_event_of_the_http_stream_of_a_group_has_the_time_of_the_unread_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The lookup may be slow on a busy machine.
@@ -220,7 +220,7 @@ async def test_stream_of_an_unknown_group_shows_the_group_when_it_is_created(
         await stream.until("it exists", lambda: stream.head["exists"])
 
 
-async def test_stream_has_a_new_verdict_when_the_state_of_the_group_changes(
+async def test_live_stream_sends_a_new_verdict_when_the_state_of_the_group_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_rows, "JUDGED_EVERY_S", 3600.0)
@@ -234,7 +234,7 @@ async def test_stream_has_a_new_verdict_when_the_state_of_the_group_changes(
             await stream.until("nothing is wrong", lambda: stream.head["findings"] == [])
 
 
-async def test_each_topic_setting_in_the_stream_has_the_source_topic_broker_or_default(
+async def test_stream_shows_the_source_of_each_topic_setting(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, {"log.retention.hours": "24"}) as seen:
@@ -256,7 +256,9 @@ async def test_stream_of_cluster_data_is_refused_by_a_standalone_broker(tmp_path
     assert "this broker is standalone" in answer.json()["error"]
 
 
-async def test_topic_rows_of_the_stream_have_partitions_settings_and_groups(tmp_path: Path) -> None:
+async def test_live_stream_of_a_topic_has_its_partitions_settings_and_groups(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         async with watching(seen, "topics") as stream:
@@ -276,7 +278,9 @@ async def test_topic_rows_of_the_stream_have_partitions_settings_and_groups(tmp_
         assert (await seen.get("/api/topics/nothing")).status_code == 404
 
 
-async def test_api_broker_response_and_stream_have_the_documented_fields(tmp_path: Path) -> None:
+async def test_broker_response_and_stream_have_the_documented_fields(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         await seen.broker.trends.sample()
@@ -297,7 +301,7 @@ async def test_api_broker_response_and_stream_have_the_documented_fields(tmp_pat
 
 
 @pytest.mark.parametrize("what", ["", "nobody", "broker/1/2"])
-async def test_stream_of_an_unknown_name_is_refused(tmp_path: Path, what: str) -> None:
+async def test_live_stream_of_an_unknown_watch_value_is_refused(tmp_path: Path, what: str) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get(f"/api/live?watch={what}")
         assert (answer.status_code, list(answer.json())) == (404, ["error"])
@@ -320,7 +324,7 @@ async def test_number_of_stream_clients_is_bounded_and_unused_channels_are_remov
         assert feed.channels == {}
 
 
-async def test_stop_does_not_wait_for_clients_of_a_stream(
+async def test_stop_of_the_broker_does_not_wait_for_clients_of_an_event_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "GRACE_S", 60)
@@ -381,7 +385,7 @@ async def test_stream_channel_encodes_each_changed_row_once_for_all_clients() ->
     assert [client.queue.empty() for client in clients] == [True, True]
 
 
-async def test_stream_sends_many_rows_in_several_events() -> None:
+async def test_live_stream_splits_many_rows_into_several_events() -> None:
     channel = Channel(Table(1234), Time(), Slicer(Time()))
     await channel.look()
     events = [json.loads(event.decode().removeprefix("data: ")) for event in channel.everything()]

@@ -66,7 +66,7 @@ async def names(seen: SecuredSeen, who: str, path: str, field: str) -> set[str]:
 
 
 @pytest.mark.proves("security 20")
-async def test_public_address_needs_authentication_and_topics_need_rights(
+async def test_http_beyond_loopback_needs_authentication_and_shows_only_topics_with_rights(
     tmp_path: Path,
 ) -> None:
     """The test covers a secured listener and a plaintext listener."""
@@ -128,7 +128,9 @@ async def test_verdict_text_does_not_name_a_topic_without_describe_right(tmp_pat
             assert "hidden-" not in text.replace("(hidden)", "")
 
 
-async def test_transactions_and_blocked_partitions_over_http_need_describe(tmp_path: Path) -> None:
+async def test_http_shows_transactions_and_blocked_partitions_only_with_describe_right(
+    tmp_path: Path,
+) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, ID, "billing-1")])
         seen.rights.give("bob", [(DESCRIBE, TOPIC, "orders")])
@@ -233,7 +235,9 @@ async def test_pending_controller_work_on_a_topic_needs_describe_on_the_topic(
         assert {row.make()["topic"] for row in rows} == {"orders"}  # type: ignore[index]
 
 
-async def test_expiring_offsets_need_describe_on_group_and_topic(tmp_path: Path) -> None:
+async def test_http_reader_sees_expiring_offsets_only_with_describe_on_group_and_topic(
+    tmp_path: Path,
+) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "hidden")])
         path = "/api/offsets/expiring?within_ms=9000000000"
@@ -341,7 +345,9 @@ async def test_all_http_paths_hide_names_from_a_reader_without_rights(tmp_path: 
             assert answer.status_code == 403, path
 
 
-async def test_each_http_reader_gets_only_list_rows_that_it_can_describe(tmp_path: Path) -> None:
+async def test_each_http_reader_gets_only_groups_and_topics_that_it_may_describe(
+    tmp_path: Path,
+) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [(DESCRIBE, GROUP, "other")])

@@ -72,8 +72,9 @@ words = st.text("ab0-.", min_size=1, max_size=4)
 
 
 @given(st.sets(words, max_size=6), st.text("ab0-., :", max_size=30))
-def test_redaction_equals_a_regex_substitution_of_all_names(names: set[str], text: str) -> None:
-    """An earlier implementation compiled this regex for each row."""
+def test_redacted_text_equals_the_text_with_all_names_replaced_by_a_regex(
+    names: set[str], text: str
+) -> None:
     one_of = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
     pattern = rf"(?<![\w.-])(?:{one_of})(?=(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w))"
     sentence = f"{text} "
@@ -104,7 +105,7 @@ def test_redaction_checks_the_rights_to_each_name_once_for_all_rows() -> None:
     assert sorted(reader.judged) == sorted([*topics, "secret"])
 
 
-def test_name_hidden_in_one_row_is_redacted_in_later_rows() -> None:
+def test_topic_that_redaction_removed_from_a_list_is_hidden_in_later_sentences() -> None:
     redaction = Redaction(Sees("seen"))
     first = redaction.of({"topics": ["seen", "secret"]})
     assert first == {"topics": ["seen"]}
