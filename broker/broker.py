@@ -262,10 +262,10 @@ class Broker:
     def _make_parts(self) -> None:
         """Makes the parts that use the logs, each with its dependencies.
 
-        Two pairs of parts depend on each other. The deletion of topics makes the shards drop their
-        offsets, and the shards report when the offsets are dropped. A request can change a setting
-        that affects the server. In both pairs, the part that is made first gets a function that
-        returns the other part.
+        In two pairs, each part depends on the other part. First pair: the deletion of topics makes
+        the shards drop offsets, and the shards report when the offsets are dropped. Second pair: a
+        request can change a setting of the server, and the server handles requests. The part that
+        is made first gets a function that returns the other part.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)

@@ -1,8 +1,8 @@
 """The mode of a broker: standalone (`standalone.py`) or in a cluster (`in_cluster.py`).
 
-`Broker` makes a `StartupParts`, with which it opens its mode. It then makes the coordinators over
-the mode's logs, and calls the mode to make the parts that change topics. After that `Broker` does
-not check which mode it has.
+`Broker` makes a `StartupParts` for its mode, which opens the `BrokerMode`. Then it makes the
+coordinators, which use the logs of the `BrokerMode`, and calls `BrokerMode.make` to make the parts
+that change topics. Apart from this, the code of `Broker` is the same in both modes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ Stop = Callable[[], Awaitable[None] | None]
 
 @slotted(frozen=True)
 class Coordination:
-    """The parts of the broker that use the logs. A mode notifies these parts when topics change."""
+    """The parts of the broker that use the logs. The `BrokerMode` notifies these parts when topics
+    change."""
 
     groups: GroupRuntime
     transactions: TransactionRuntime
@@ -70,10 +71,10 @@ class BrokerMode(Protocol):
     logs: LogManager
     """The open logs of this broker's partitions."""
     duties: type[TransactionDuties]
-    """The class that does the work that a transaction shard requests, in this mode."""
+    """The class that does the work that transaction shards request. It depends on the mode."""
     marker_wait_ms: int
-    """The maximum time in ms for which a marker in a local partition may wait to be stable; NEVER
-    means no limit."""
+    """A marker that was appended to a local partition must become stable within this time in ms.
+    NEVER means no limit."""
     others_coordinate: bool
     """True if other brokers can be coordinators too."""
     share_state_retries: int
@@ -90,8 +91,8 @@ class BrokerMode(Protocol):
     remote_end_offsets: RemoteEndOffsets | None
     """The end offsets of logs that other brokers lead; None in a standalone broker.
 
-    ``replicas``, ``controller``, ``enlisting``, ``registration_fence`` and ``member`` are also None
-    in a standalone broker.
+    In a standalone broker, ``replicas``, ``controller``, ``enlisting``, ``registration_fence`` and
+    ``member`` are None too.
     """
 
     # The attributes from here on are set by `make`:
@@ -108,8 +109,8 @@ class BrokerMode(Protocol):
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
         """Returns a function that gets a topic and a partition, and returns the object that writes
-        transaction markers to this partition. ``local`` is this object for the partitions that this
-        broker leads."""
+        transaction markers to this partition. ``local`` writes the markers of the partitions that
+        this broker leads."""
 
     def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinators:
         """Returns the object that passes calls to the share coordinators of all brokers. ``local``
@@ -119,7 +120,8 @@ class BrokerMode(Protocol):
         """Returns True until this broker has received all topics of its cluster."""
 
     def make(self, coordination: Coordination) -> None:
-        """Makes the parts of the broker that change topics, and opens their files."""
+        """Makes the parts of the broker that create, change and delete topics, and opens the files
+        of these parts."""
 
     def view(self, advertised: Advertised) -> ClusterView:
         """Returns the view of the cluster that clients get in responses."""
@@ -132,11 +134,11 @@ class BrokerMode(Protocol):
         ``name``."""
 
     async def may_listen(self) -> None:
-        """Waits until the sockets may listen. First does the work that takes too long to be done
-        while clients wait. Raises the exceptions of `start`.
+        """Does slow work that must end before clients can connect, and returns when the sockets may
+        listen. Raises the exceptions of `start`.
 
-        A client that can connect but gets no ApiVersions response treats the broker as a very old
-        release.
+        The sockets must not listen earlier: a client that can connect, but gets no ApiVersions
+        response, concludes that the broker is very old.
         """
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
@@ -147,8 +149,8 @@ class BrokerMode(Protocol):
         """
 
     def first_stops(self) -> Sequence[Stop]:
-        """Returns functions that stop parts of the mode, in order. They are called before all other
-        parts are stopped."""
+        """Returns functions that stop parts of this mode. A stopping broker calls them, in this
+        order, before it stops its other parts."""
 
     def last_stops(self) -> Sequence[Stop]:
         """Returns functions that stop parts of the mode, in the order in which the broker must call

@@ -23,9 +23,9 @@ def files() -> FileSystem:
 
 
 def found(directory: str) -> FileSystem:
-    """Returns read access to the files of an existing data directory, which a broker may use at the
-    same time. Raises BadDirectory if the directory is not a data directory, since an empty result
-    would be wrong."""
+    """Returns a file system that reads the files of a data directory; a broker may run on the
+    directory at the same time. Raises BadDirectory if the directory does not exist or has no files
+    of a broker."""
     fs = files()
     try:
         names = fs.list(directory)
@@ -68,19 +68,18 @@ def _check_owner(directory: str) -> None:
     else:
         switch = f"sudo -u {shlex.quote(name or f'#{owner}')}"
     raise BadDirectory(
-        f"{directory} belongs to {name or f'user {owner}'}, and the broker of that"
-        f" user can't read files of {_name(user) or f'user {user}'}: run the"
-        f" command as {name or 'that user'}, for example with `{switch} muster"
-        " ...`"
+        f"{directory} belongs to {name or f'user {owner}'}, whose broker can't read files"
+        f" that {_name(user) or f'user {user}'} creates: run the command as"
+        f" {name or 'that user'}, for example with `{switch} muster ...`"
     )
 
 
 def _owner(directory: str) -> int | None:
-    """Returns the user id of the broker: the owner of its files, or the directory's owner before
-    the broker's first start.
+    """Returns the user id with which the broker runs: the owner of its files, or before the first
+    start the owner of the directory.
 
-    Returns None if the directory belongs to root before the first start. Then the broker's user is
-    unknown: root may own a volume that a group of users can write.
+    Returns None before the first start if root owns the directory. The broker's user is then
+    unknown, because a directory of root may be a volume that other users can write.
     """
     try:
         return _made_by(os.path.join(directory, META_FILE))

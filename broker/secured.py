@@ -103,7 +103,7 @@ class Secured:
         )
         if not (super_users or allow_everyone or len(store.index)):
             logger.warning(
-                "authorizer denies everything: no super.users and no ACLs;"
+                "authorizer denies every request: super.users is empty, and no ACL exists;"
                 " stop the broker and run muster acls add --data-dir"
             )
 

@@ -53,8 +53,9 @@ def _store_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
 
 
 def _names_in(config: Config, listener: str, sentence: str) -> tuple[str, ...]:
-    """Returns the settings of a listener's stores whose name or file path occurs in ``sentence``,
-    an error message."""
+    """Returns the key store and trust store settings of ``listener`` whose name, or else whose file
+    path, is in the error message ``sentence``. If no name or path is in it, returns all such
+    settings, and the name ``listeners``."""
     start = f"{HTTP}." if listener == HTTP else f"{START}{listener.lower()}."
     general = () if listener == HTTP else ("",)
     given = {

@@ -35,10 +35,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TRUSTED_MS = 200
-"""The maximum time in ms by which the monotonic clock advances after the last call of `loop_lives`.
-"""
+"""If the event loop does not call `loop_lives` for this number of ms, it counts as paused, and the
+monotonic clock stops."""
 ALTERED_S_MAX = 1.0
-"""The maximum delay in seconds until a task that sleeps uses a changed length of its pause."""
+"""If a setting changes the length of a pause while a task sleeps in this pause, the task uses the
+new length after at most this number of seconds."""
 _ALWAYS = 1 << 62
 
 
@@ -80,8 +81,8 @@ class Time:
 
     @property
     def real(self) -> Time:
-        """Returns the time for waits on a peer, a disk or an operator. Returns this object unless a
-        test controls the broker's clock."""
+        """Returns the `Time` object for waits that a test does not control: waits for a peer, a
+        disk or an operator. It is this object itself, except in test mode."""
         return self
 
     # -- the clocks for waiting and for stored times
@@ -107,8 +108,8 @@ class Time:
         self._trusted_until_ms = int(self.monotonic_s() * 1000) + TRUSTED_MS
 
     def run_free(self) -> None:
-        """Must be called when `loop_lives` will not be called any more. From then on, `Now.mono_ms`
-        also counts pauses of the process."""
+        """The caller must call this when it will not call `loop_lives` again. From then on, the
+        monotonic clock also counts the time in which the process is paused."""
         self.now()
         self._trusted_until_ms = _ALWAYS
 
@@ -208,9 +209,9 @@ class Threads:
         return asyncio.get_running_loop().run_in_executor(self._started(), work)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Waits for the results of ``work`` for all items, and returns them in order. Raises the
-        exception of the first failed item, after all threads have ended. Must not be called on the
-        event loop."""
+        """Calls ``work`` with each item in the threads, waits, and returns the results in the order
+        of the items. Raises the exception of the first failed item, after all threads have ended.
+        Must not be called on the event loop."""
         with self._started() as executor:
             self._executor = None
             return list(executor.map(work, items))

@@ -20,15 +20,15 @@ FAILURES_AT_ONCE: Final = 20
 """The number of failed logins in one queue, usually of one user name from one address, after which
 further logins of this queue must wait."""
 TURN_MS: Final = 200
-"""The interval in ms between two delayed logins of a queue. After the same interval, one failure is
-forgotten."""
+"""The interval in ms of a queue of delayed logins. In each interval the broker checks one login of
+the queue, and forgets one earlier failure."""
 WAIT_MS_MAX: Final = 8000
 NAMES_MAX: Final = 20
-"""The maximum number of user names per address that get their own queue of failed logins. Names
-that have logged in do not count."""
+"""The maximum number of user names per address that get their own queue of failed logins. A name
+that has logged in from this address does not count."""
 NAME_KEPT_MS: Final = 60_000
-"""The time in ms for which a name still counts towards `NAMES_MAX` after all its failures are
-forgotten."""
+"""The time in ms for which a user name still counts towards `NAMES_MAX` after the broker has
+forgotten the last failed login with this name."""
 ADDRESSES_MAX: Final = 10_000
 """The maximum number of addresses with failures that are remembered. The address with the oldest
 failure is dropped first."""
@@ -36,7 +36,8 @@ LET_IN_MAX: Final = 10_000
 """The maximum number of remembered names that have logged in, over all addresses. The name with the
 oldest login is dropped first."""
 _OTHERS: Final = b""
-"""The key of an address's shared queue, for all user names without a queue of their own."""
+"""Each user name of an address has a queue of its own, up to a limit. All further user names of the
+address share one queue, which has this key."""
 
 
 class Guesses:
@@ -44,8 +45,9 @@ class Guesses:
 
     def __init__(self) -> None:
         self._clear_ms: OrderedDict[str, dict[bytes, int]] = OrderedDict()
-        """The time at which all failed logins of a queue are forgotten, by client address and by
-        queue (see the module). Each failed login adds `TURN_MS`."""
+        """By client address and key of a queue of failed logins (see the docstring of the module):
+        the time at which the broker forgets the last failure of the queue. Each failed login delays
+        this time by `TURN_MS`."""
         self._let_in: OrderedDict[tuple[str, bytes], None] = OrderedDict()
         """The client address and the user name (as a digest) of each successful login, the latest
         last."""

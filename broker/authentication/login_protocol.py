@@ -71,13 +71,14 @@ class LoginProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._received = bytearray()
         self._held_bytes = 0
-        """The number of bytes of this login that `Logins.held_bytes` includes."""
+        """The part of `Logins.held_bytes` that belongs to this login."""
         self._frames = 0
         self._client_id = ""
         self._has_ended = False
         """True if the login has succeeded or failed; no more bytes are read then."""
         self._waits = False
-        """True while a frame waits before its password is checked. Later bytes wait as well."""
+        """True while a received frame waits for the check of its password. Bytes that arrive in
+        this time wait as well."""
         self._tried: str | None = None
         """The user name in the credentials of the current frame; None if the frame has no
         credentials."""
@@ -375,8 +376,8 @@ class LoginProtocol(asyncio.Protocol):
         self._fail(f"the client did not log in within {LOGIN_S_MAX:g} s", None, delayed=False)
 
     def _end(self) -> None:
-        """Ends the login after success or failure: cancels its timers, and subtracts its undecoded
-        bytes from the total of all logins."""
+        """Called after a successful or failed login. Cancels the timers of the login, and subtracts
+        its undecoded bytes from the total that `Logins` keeps for all logins."""
         self._has_ended = True
         for timer in (self._deadline, self._pause):
             if timer is not None:

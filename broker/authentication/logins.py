@@ -12,8 +12,8 @@ from broker.net.request import Handler, Route
 from broker.time import Time
 
 STRANGERS_MAX: Final = 2000
-"""The maximum number of connections that have not logged in. Above this number, the broker closes
-the oldest such connection of the address that has the most."""
+"""The maximum number of connections that have not logged in. Above this number, the broker finds
+the address with the most such connections, and closes the oldest of them."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
 """The maximum number of undecoded bytes that connections without a login have in total. Above this
 number, the connection with the most bytes is closed."""
@@ -73,8 +73,8 @@ class Logins:
         self._by_address: defaultdict[str, dict[Stranger, None]] = defaultdict(dict)
         self.held_bytes = 0
         self.routes: dict[Handler, dict[int, Route]] = {}
-        """By handler: the routes of connections that are re-authenticating or whose session has
-        expired."""
+        """For each handler: the routes of connections that are re-authenticating or whose session
+        has expired."""
 
     @property
     def strangers(self) -> int:

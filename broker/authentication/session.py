@@ -1,9 +1,10 @@
 """A connection after its login: its principal, the session's lifetime, and re-authentication
 (KIP-368).
 
-When a session expires, it replaces the routes by which its connection serves requests. Therefore no
-request needs to check the time. During a re-authentication only SaslAuthenticate is served, and
-after the expiry only SaslHandshake. An idle connection stays open after the expiry.
+Each connection has a table of the APIs that it serves. When the session expires, the session
+replaces this table by a table with SaslHandshake alone, so that the other requests need not check
+the time. During a re-authentication the connection serves only SaslAuthenticate. An idle connection
+stays open after the expiry.
 """
 
 from __future__ import annotations

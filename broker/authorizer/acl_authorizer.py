@@ -38,9 +38,11 @@ Decided = TypeVar("Decided")
 
 
 class Recent(Generic[Decided]):
-    """A cache with at least the last `KEPT_MAX` decisions, and at most twice as many.
+    """A cache of at most 2 * `KEPT_MAX` authorization decisions, which always has the last
+    `KEPT_MAX` of them.
 
-    The last element of a key is the resource's name; decisions about long names are not cached.
+    A key is a tuple whose last element is the name of the resource. Decisions about long names are
+    not cached.
     """
 
     __slots__ = ("_before", "_now")

@@ -108,7 +108,7 @@ class _Batch:
         """The requested changes. Each pair has a list of ACLs, and True if these ACLs must be added
         or False if they must be removed."""
         self.failed: str | None = "acls.json was not written"
-        """The reason why the changes are not in effect; None once they are in effect."""
+        """The reason why the changes are not in effect. It becomes None when they are in effect."""
 
 
 class FileAcls:
@@ -168,7 +168,7 @@ class FileAcls:
 
 
 def _written(file: AclFile, there: AclIndex, changed: Mapping[AclEntry, bool]) -> None:
-    """Writes the file with the changes of ``changed`` applied to the ACLs. The caller must exclude
-    other writers."""
+    """Writes the ACLs ``there`` to the file, with the changes in ``changed``: True adds an ACL,
+    False removes it. Only one caller may write at a time."""
     kept = (entry for entry in there if entry not in changed)
     file.write(chain(kept, (entry for entry, is_wanted in changed.items() if is_wanted)))

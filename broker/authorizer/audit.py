@@ -55,17 +55,18 @@ class Denial:
     operation: Operation
     kind: ResourceType
     name: str
-    """The first `NAME_SHOWN` characters of the resource's name; "" if no resource of the type is
-    allowed."""
+    """The first `NAME_SHOWN` characters of the resource's name. It is "" if any one resource of the
+    type would suffice, but the operation is allowed on none."""
     rule: str
     """The ACL that denied the operation, or a text that says that no ACL matches."""
     count: int
-    """The number of times that requests have named the resource since the first denial."""
+    """The number of denied uses of the resource. A request counts once for each time that it names
+    the resource."""
     first_ms: int
     last_ms: int
     """The time of the last occurrence, in Unix milliseconds."""
     unlogged: int
-    """The number of occurrences that no log line has counted yet."""
+    """The number of occurrences since the last log line about this denial."""
 
 
 _Key = tuple[str, str, str, str, Operation, ResourceType, str]

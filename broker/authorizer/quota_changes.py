@@ -1,8 +1,8 @@
 """Changes of client quotas, which are first stored and then applied.
 
 A `QuotaStore` stores the quotas: in a file for a standalone broker, in ZooKeeper nodes for a
-cluster. The store receives the edits, not the resulting quotas. Another broker may have changed
-other quotas of the same entity, and this broker may not know these changes yet.
+cluster. The store receives only the edited quotas of an entity, because this broker may not know
+the entity's other quotas: another broker may just have changed them.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class QuotaStore(Protocol):
         """Registers the callback ``changed``, which is called whenever stored quotas change."""
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """Applies edits to the stored quotas. All callbacks have been called when this method
-        returns.
+        """Applies edits to the stored quotas, and calls all callbacks before it returns.
 
         Returns the reason for each entity whose quotas could not be stored. The quotas of all other
         entities are stored.
@@ -98,8 +97,8 @@ class QuotaFile:
             logger.error("quotas can't be written", file=self._file.path, error=str(error))
             return dict.fromkeys(changed, f"The disk reports: {error.strerror}.")
         self._values = after
-        for told in self._following:
-            told(changed)
+        for notify in self._following:
+            notify(changed)
         return {}
 
     def _put(self, values: Entities) -> None:

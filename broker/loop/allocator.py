@@ -36,8 +36,8 @@ _M_MMAP_THRESHOLD = -3
 
 
 def keep_large_buffers(environment: Mapping[str, str] = os.environ) -> bool:
-    """Sets the thresholds of this process. Returns False if they are not set: the C library is not
-    glibc, or ``environment`` configures malloc."""
+    """Sets the thresholds of malloc in this process. Returns False if they are not set: the C
+    library is not glibc, or ``environment`` configures malloc."""
     if any(name in environment for name in ENVIRONMENT):
         return False
     try:

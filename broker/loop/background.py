@@ -51,10 +51,10 @@ class Background:
         """Runs `repeat` as a task until the caller cancels the task. The watchdog reports it under
         ``name``.
 
-        ``idle_ms`` is passed by work that expires groups, offsets or other state. It returns the
-        number of milliseconds for which this work has nothing to do unless an event happens; None
-        means forever. The pauses of such work use the broker's time. The pauses of other work use
-        real time.
+        Work that expires groups, offsets or other state passes ``idle_ms``. This function returns
+        the number of milliseconds after which a round of the work will have an effect, or None if
+        only an event can cause one. The pauses of such work use the broker's time; the pauses of
+        other work use real time.
         """
         time = self._time.real if idle_ms is None else self._time
         return self._watchdog.task(name, repeat(time, pause_s, work, failed, idle_ms))

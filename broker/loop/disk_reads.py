@@ -1,8 +1,8 @@
 """Runs, in separate threads, reads that wait for the disk.
 
 The event loop reads only data that is in the page cache, because a read from the disk may take a
-second. The threads of `Time.in_thread`, which fsync logs, are not used: many reads would delay
-acknowledgements.
+second. The reads do not use the threads of `Time.in_thread`: many reads would delay the fsyncs in
+these threads, and so the acknowledgements that wait for the fsyncs.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ def _never_failing(processors: list[Processor]) -> Processor:
             return shown
         except Exception as error:  # noqa: BLE001 - logging must not affect its caller (law 10)
             return _printable(
-                f"{method}: {what!s:.200} ({type(error).__name__} in the output of this log line)"
+                f"{method}: {what!s:.200} (fields omitted: {type(error).__name__} while they were"
+                " formatted)"
             )
 
     return render

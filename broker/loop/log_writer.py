@@ -6,9 +6,9 @@ also be a pipe whose reader does not read; then writes block. Code that logs mus
 lines are dropped, because the last lines say why a broker stopped. A log line reports the number of
 lost lines.
 
-To wake the thread and write costs 0.1 ms, several times as much as to queue a line. The first line
-after a silence is written at once. During a burst, the thread writes all queued lines every
-`GATHERED_S`. Only a drain or a half-full queue wakes it earlier.
+Queuing a line costs little. Waking the thread and writing the line costs 0.1 ms, several times as
+much. So only the first line after a silence is written at once. During a burst, the thread writes
+all queued lines every `GATHERED_S`. Only a drain or a half-full queue wakes it earlier.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ QUEUED_BYTES_MAX = 1 << 20
 END_WITHIN_S = 2.0
 """The maximum time in seconds for which an ending process waits until queued lines are written."""
 GATHERED_S = 0.01
-"""After a write, the writing thread sleeps for this time in seconds, even if new lines arrive."""
+"""The time in seconds for which the writing thread sleeps after a write, so that the next write
+contains all lines of this time."""
 _AT_ONCE_BYTES = 1 << 16
 
 
@@ -163,7 +164,7 @@ class Stream(io.TextIOBase):
         self._descriptor = descriptor
         self._encoding = encoding
         self._begun = ""
-        """The text after the last line end that was written to this stream."""
+        """The beginning of a line whose end was not written to this stream yet."""
         self._lock = threading.RLock()
 
     @property

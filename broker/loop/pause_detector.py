@@ -28,8 +28,8 @@ class PauseDetector:
         """The number of pauses that the clock has excluded."""
         self._time = time
         self._left_out_ms = 0
-        """The total duration in ms of all pauses that the broker's clock does not count, as read at
-        the last periodic beat."""
+        """The total paused time in ms (`Time.left_out_ms`) when the periodic timer last fired. The
+        broker's clock does not count this time."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -38,7 +38,8 @@ class PauseDetector:
         return self._time.left_out_ms / 1000
 
     def start(self) -> None:
-        """Starts the periodic beats, which let the broker's clock advance."""
+        """Starts the periodic timer that detects pauses. The broker's clock advances when the timer
+        fires."""
         self._left_out_ms = self._time.left_out_ms
         self._arm()
         self._time.loop_lives()

@@ -2,8 +2,7 @@
 explains them.
 
 The work of a request has the name of its API instead. When the broker starts, it exports each name
-with the value 0, because Prometheus does not count the first event of a series that begins with
-this event.
+with the value 0. Otherwise Prometheus would not count the first event of each name.
 """
 
 from __future__ import annotations

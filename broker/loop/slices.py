@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 SLICE_NS = 4_000_000
 """The time in nanoseconds for which one slice may block the event loop."""
 RESUMED_NS = 100_000
-"""The total time in nanoseconds for which work that continues directly after a wait may block the
-event loop in one iteration.
+"""The maximum time in nanoseconds for which tasks that resume after a wait block the event loop in
+one iteration, all tasks together.
 
 This is enough for one larger request or a few small ones.
 """
@@ -69,11 +69,8 @@ class Slicer:
 
     @property
     def crowded(self) -> bool:
-        """True if the tasks that resumed after a wait have used up `RESUMED_NS` in this iteration
-        of the event loop.
-
-        If so, other tasks that resume must wait until the loop has read the sockets.
-        """
+        """True if tasks have run for `RESUMED_NS` in this iteration of the event loop. Further
+        tasks must then wait until the event loop has read the sockets."""
         now_ns = self.time.ticks_ns()
         if not self._resumed_until_ns:
             self._resumed_until_ns = now_ns + RESUMED_NS
@@ -84,8 +81,8 @@ class Slicer:
         self._resumed_until_ns = 0
 
     async def turn(self) -> None:
-        """Waits until the caller's slice may run: in a later iteration of the event loop, in which
-        no other slice runs."""
+        """Waits until the caller may run its slice. This happens in a later iteration of the event
+        loop, since one iteration runs only one slice."""
         loop = asyncio.get_running_loop()
         mine = loop.create_future()
         self._waiting.append(mine)
@@ -124,7 +121,8 @@ class Slices:
         return self._ticks_ns() - self._since_ns > self._slice_ns
 
     def end(self) -> float:
-        """Ends the current slice, at the end of the work or of a part of it. Returns ``held_s``."""
+        """Ends the current slice. Called when the work, or a part of the work, is complete. Returns
+        ``held_s``."""
         now_ns = self._ticks_ns()
         held_ns = now_ns - self._since_ns
         self._slicer.watchdog.held(self._name, held_ns)
@@ -161,8 +159,8 @@ class Slices:
             await self.pause()
 
     async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Awaits ``work`` and returns its result. ``held_s`` includes the steps of ``work``, but
-        not its waits."""
+        """Awaits ``work`` and returns its result. Adds to ``held_s`` the time in which ``work``
+        runs, but not the time in which ``work`` waits."""
         return await self._stepped(work)
 
     @types.coroutine
@@ -182,15 +180,15 @@ class Slices:
             self._since_ns = self._ticks_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:
-        """Waits until ``done`` has a result or an exception. ``held_s`` does not include the
-        wait."""
+        """Waits until ``done`` has a result or an exception. This wait does not count in
+        ``held_s``."""
         self.end()
         await asyncio.wait((done,))
         self._since_ns = self._ticks_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
-        """Waits for ``what``, for at most ``at_most_s`` seconds. ``held_s`` does not include the
-        wait."""
+        """Waits for ``what``, for at most ``at_most_s`` seconds. The wait does not count in
+        ``held_s``."""
         self.end()
         with suppress(TimeoutError):
             async with self._slicer.time.within(at_most_s):
@@ -204,8 +202,8 @@ def run_stepwise(
     name: str,
     steps: Iterator[None],
 ) -> None:
-    """Runs the first ``steps`` now, until `Slicer.direct_until_ns`, and the remaining steps in
-    slices.
+    """Runs ``steps`` directly until the time `Slicer.direct_until_ns`. If steps are left at this
+    time, a background task runs them in slices.
 
     ``spawn`` is `Background.spawn`. The watchdog reports the slices under ``name``.
     """

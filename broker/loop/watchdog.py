@@ -34,7 +34,8 @@ LOGGED_NS = 200_000_000
 
 
 class Watchdog:
-    """Counts pieces of work that took too long. Only the event loop's thread may use this class."""
+    """Counts how often work blocked the event loop for too long. Only the event loop's thread may
+    use this class."""
 
     def __init__(self, time: Time) -> None:
         self._ticks_ns = time.ticks_ns
@@ -49,8 +50,8 @@ class Watchdog:
         counter."""
 
     def ended(self, name: str, began_ns: int) -> None:
-        """Called when a piece of work, which began at ``began_ns``, has ended. Counts the work if
-        it blocked the event loop for too long and no part of it was already counted."""
+        """Called when the work ``name``, which began at ``began_ns``, has ended. Counts the work if
+        it blocked the event loop for too long, unless a part of the work was counted before."""
         now_ns = self._ticks_ns()
         if now_ns - began_ns > HELD_NS_MAX and self._counted_ns < began_ns:
             self.held(name, now_ns - began_ns)
@@ -85,8 +86,8 @@ class Watchdog:
                 step = partial(work.throw, error)
 
     def held(self, name: str, held_ns: int) -> None:
-        """Reports that a piece of work with the name ``name`` blocked the event loop for
-        ``held_ns``. Ignores work that blocked it for at most `HELD_NS_MAX`."""
+        """Counts work with the name ``name`` that blocked the event loop for ``held_ns``. Has no
+        effect if ``held_ns`` is not above `HELD_NS_MAX`."""
         if held_ns <= HELD_NS_MAX:
             return
         self.counts[name] += 1

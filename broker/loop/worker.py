@@ -34,8 +34,8 @@ class Worker:
         self._queues: dict[Hashable, deque[_Job]] = {}
         """The queues by client, in the order in which the thread serves the clients."""
         self._served: Hashable = None
-        """The client of the running job. When the job ends, the thread serves all other clients
-        before it runs another job of this client."""
+        """The client whose job is running. After the job, the client moves to the end of the queue
+        of clients: its next job runs after a job of each other client."""
         self._running: asyncio.Future[Any] | None = None
 
     async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:
@@ -91,8 +91,8 @@ class Worker:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Clears the frames of an exception. They form reference cycles, which only a garbage
-    collection would free."""
+    """Clears the local variables in the traceback of an exception. Otherwise only a garbage
+    collection would free them, because the traceback is part of a reference cycle."""
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__context__

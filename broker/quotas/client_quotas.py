@@ -32,8 +32,8 @@ from security.quotas.sampled_rate import ClientRate
 from security.quotas.token_bucket import TokenBucket
 
 KEPT_MAX: Final = 10_000
-"""The maximum number of buckets, and of client names with cached shares. A limit is necessary,
-since clients choose their ids."""
+"""The maximum number of token buckets, and of clients whose quotas are cached. A limit is
+necessary, since clients choose their ids."""
 NAME_KEPT_MAX: Final = 256
 """The maximum number of characters of a user name or client id in a key; a client id may have
 32,767 characters."""
@@ -99,7 +99,7 @@ class Share:
 
     @property
     def at_once(self) -> int:
-        """The amount of usage that the quota allows at once after a pause: the quota of all windows
+        """The amount that a client may use at once after it was idle: the quota of all windows
         except one."""
         return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
 
@@ -115,8 +115,8 @@ class Share:
         return min(bucket.rate.wait_ms(self.allowed, now_ms), self.wait_ms_max)
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """Subtracts recorded usage that did not happen, such as the size of bytes that were not
-        sent."""
+        """Subtracts usage that was recorded in advance but did not happen, for example bytes that
+        were then not sent."""
         self.bucket.rate.take_back(amount, now_ms)
 
 
@@ -215,8 +215,8 @@ class ClientQuotas:
             else:
                 self.values.pop(entity, None)
         self._shares.clear()
-        for told in self._watching:
-            told()
+        for notify in self._watching:
+            notify()
 
     # -- lookups
 
@@ -273,11 +273,11 @@ class ClientQuotas:
         return shares
 
     def _make_room(self, now_ms: int) -> None:
-        """Removes unused buckets, and then all cached shares.
+        """Removes unused buckets. If a bucket was removed, also removes all cached shares.
 
-        Without the second step, known clients would keep a removed bucket, while new clients of the
-        same quota would get another bucket. Called before a lookup, so that no returned share loses
-        its bucket.
+        Otherwise a client with a cached share would keep using a removed bucket, while new clients
+        of the same quota get another bucket. Must be called before a lookup, so that no returned
+        share loses its bucket.
         """
         dropped = _drop_unused(self._buckets, now_ms)
         if _drop_unused(self._mutations, now_ms) or dropped:
@@ -313,8 +313,9 @@ def _name_kept(name: str) -> str:
 
 
 def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> bool:
-    """If there are `KEPT_MAX` buckets, removes the buckets that were not used for `UNUSED_MS`, and
-    at least the older half of all. Returns True if any bucket was removed."""
+    """Removes buckets if there are `KEPT_MAX` or more: all buckets that were unused for
+    `UNUSED_MS`, and at least the half that has been unused for the longest time. Returns True if
+    buckets were removed."""
     if len(buckets) < KEPT_MAX:
         return False
     by_use: Iterable[Place] = sorted(buckets, key=lambda place: buckets[place].used_ms)

@@ -61,8 +61,9 @@ class DeliverySettingsOfGroups:
         self._config = config
         self._group_configs = group_configs
         self._made_from: tuple[object, object] = None, None
-        """The objects from which the cache was computed: the broker's dynamic settings, and the own
-        settings of all groups. A change replaces one of them by a new object."""
+        """The objects from which the cache was computed: the broker's dynamic settings and the
+        groups' own settings. Each change creates new objects, so the cache is outdated if they
+        differ from the current ones."""
         self._found: dict[str, DeliverySettings] = {}
 
     def of(self, group_id: str) -> DeliverySettings:

@@ -57,8 +57,8 @@ class LivePartition:
         self.loaded_ms = now.wall_ms
         """The wall time in ms at which the load began. Deliveries before this time are unknown."""
         self.deleted: tuple[int, int] | None = None
-        """The first and last offset that the latest move of the log start offset dropped; None
-        before the first move."""
+        """The first and the last offset that the share partition dropped when the log start offset
+        last advanced; None if the log start offset has not advanced."""
         self.used_ms = now.mono_ms
         """The monotonic time in ms of the last request."""
         self.is_dropped = False
@@ -72,11 +72,9 @@ class LivePartition:
 
     def follow_leader_epoch(self, partition: Partition | None) -> bool:
         """Adopts the leader epoch of ``partition``. Returns False if the state in memory may be
-        outdated.
-
-        A controller that keeps the leader, for example after the failure of a replica, raises the
-        epoch by 1. After a larger step, another broker may have been the leader in the meantime.
-        """
+        outdated, because the epoch has risen by more than 1: another broker may have been the
+        leader. A controller that keeps the leader, for example after the failure of a replica,
+        raises the epoch by 1."""
         if partition is not self.partition or partition.serving_error(-1) != NONE:
             return False
         leader_epoch = partition.leader_epoch
@@ -96,7 +94,8 @@ class LivePartition:
         )
 
     def follow_log_start(self) -> None:
-        """Drops records that retention or DeleteRecords has deleted."""
+        """Moves the start offset to the log start offset, if retention or DeleteRecords has deleted
+        records of this share partition."""
         log_start_offset = self.partition.log.log_start_offset
         if log_start_offset > self.ready.start_offset:
             self.deleted = (self.ready.start_offset, log_start_offset - 1)

@@ -17,21 +17,23 @@ class LockTimer:
     """Calls ``expire`` with each share partition whose earliest acquisition lock has ended."""
 
     def __init__(self, time: Time, expire: Callable[[LivePartition, int], None]) -> None:
-        """``expire`` gets a share partition and the monotonic time in ms. It must call `arm` when
-        it has finished."""
+        """``expire`` is called with a share partition and the monotonic time in ms. It must call
+        `arm` when it has finished."""
         self._time = time
         self._expire = expire
         self._heap: list[tuple[int, int, LivePartition]] = []
-        """The times at which share partitions are due, as a heap. An entry is stale if its time
-        differs from the share partition's ``due_ms``."""
+        """A heap of share partitions by the time of their next check for expired locks. An entry is
+        stale if its time differs from the share partition's ``due_ms``."""
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
 
     def arm(self, live: LivePartition) -> None:
-        """Sets the time of a share partition's next check, unless an earlier check is already set:
-        a check that finds no expired lock costs little. The caller must call this method after
-        every operation that sets an acquisition lock."""
+        """Schedules the next check for expired locks of a share partition. An earlier scheduled
+        check stays, even if it will find no expired lock.
+
+        The caller must call this method after every operation that sets an acquisition lock.
+        """
         if live.is_dropped:
             return
         deadline_ms = live.ready.next_deadline()

@@ -77,7 +77,7 @@ class Persister(Protocol):
     """Passes calls to the share coordinator."""
 
     def submit(self, call: Call) -> None:
-        """Submits a call, whose ticket gets a `StateReply`."""
+        """Passes a call to the share coordinator. The ticket of the call gets a `StateReply`."""
 
 
 class _Ticket:
@@ -283,11 +283,11 @@ class SharePartitions:
     def begin_acknowledging(
         self, live: LivePartition, member_id: str, batches: list[AckBatch], *, is_renew: bool
     ) -> Acknowledged:
-        """Acknowledges records without storing the change. Until the change is stored or undone, no
-        other request may acknowledge the records.
+        """Begins to acknowledge records, but does not store the change. Until the change is stored
+        or undone, no other request can acknowledge these records.
 
-        The caller then calls `store`. For a part of a large request, the caller calls `store_begun`
-        or `take_back`.
+        The caller then stores the change with `store`. For a part of a large request, it stores the
+        change with `store_begun`, or undoes it with `take_back`.
         """
         now = self._time.now()
         live.used_ms = now.mono_ms

@@ -55,8 +55,8 @@ RETRIED = (
 already stored does not change the state again."""
 RETRIES = 5
 RETRIES_IN_CLUSTER = 18
-"""The maximum number of retries in a cluster. They take 30 s in total, as in Kafka: a killed broker
-is replaced only after its ZooKeeper session has ended."""
+"""The maximum number of retries in a cluster. The retries take 30 s in total, as in Kafka, because
+a killed broker is replaced only after its ZooKeeper session has ended."""
 CALLS_MAX = 100_000
 """The maximum number of calls without a reply. So many calls need about 100 MB."""
 RETRY_MS_FIRST = 100
@@ -123,8 +123,8 @@ class SharePersister:
         return topic is not None and 0 <= key.partition < topic.partitions
 
     def ends(self, ticket: _Retried) -> bool:
-        """Removes a call that gets its last reply. Returns False if `stop` has already answered the
-        call."""
+        """Removes a call that is about to get its last reply. Returns False if `stop` has already
+        answered the call."""
         return self._open.pop(ticket, _ANSWERED) is None
 
     def stop(self) -> None:

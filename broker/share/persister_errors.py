@@ -20,8 +20,8 @@ from protocol.errors import (
 TEMPORARY = frozenset({NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS})
 """Errors after which the same call may succeed later."""
 FENCED = frozenset({FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, INVALID_REQUEST, GROUP_ID_NOT_FOUND})
-"""Errors that a write can return. Each of them shows that the state in memory differs from the
-stored state."""
+"""Error codes of a write to the share coordinator that show that the state in memory differs from
+the stored state."""
 _SHOWN = {
     NOT_COORDINATOR: COORDINATOR_NOT_AVAILABLE,
     COORDINATOR_LOAD_IN_PROGRESS: COORDINATOR_NOT_AVAILABLE,

@@ -34,7 +34,7 @@ class Releases:
         internal_errors: InternalErrors,
     ) -> None:
         """``lives_of`` returns the share partitions of a group. ``write`` stores a change. ``run``
-        runs steps, some of them in later turns."""
+        executes the steps of an iterator, in this turn and, if necessary, in later turns."""
         self._lives_of = lives_of
         self._write = write
         self._run = run
@@ -107,7 +107,7 @@ class _Release:
     def __init__(self, key: MemberKey, end: Callable[[_Release], None]) -> None:
         self.key = key
         self.left = 1
-        """The number of unfinished changes, plus 1 until all changes have begun."""
+        """The number of changes that have not ended yet, plus 1 until all changes have begun."""
         self.on_done: list[Callable[[], None]] = []
         self._end = end
 

@@ -196,8 +196,8 @@ class ShareSessions:
             self._on_ended(session.group_id, session.member_id)
 
     def connection_closed(self, connection: Hashable) -> None:
-        """Ends the sessions of a closed connection, in steps. A session stays open if its member
-        continues the session on another connection before the step that would end it."""
+        """Ends the share sessions of a closed connection, one session per step. A session does not
+        end if its member has continued it on another connection before its step."""
         self._run(self._ends(connection))
 
     def _ends(self, connection: Hashable) -> Iterator[None]:

@@ -32,7 +32,7 @@ Entry = Mapping[str, Any]
 """The fields of one partition in a request or a response."""
 UNKNOWN_EPOCH = -1
 _NOTHING = StoredState(0, 0, 0, UNKNOWN_COUNT)
-"""The state whose values a response has for a partition with an error."""
+"""The state in the response entry of a partition with an error."""
 
 
 class Form(NamedTuple):
@@ -40,15 +40,15 @@ class Form(NamedTuple):
 
     api: Api
     request: Callable[[Any], dict[str, Any]]
-    """Returns the request entry for the partition of a call."""
+    """A function that converts a call into the request entry for the call's partition."""
     call: Callable[[Ticket, SharePartitionKey, Entry], Call]
     """Returns the call for a request entry."""
     result: Callable[[StoredState], dict[str, Any]]
     """Returns the fields of a response entry that contain the stored state, without the partition
     and the error."""
     state: Callable[[Entry], StoredState] | None = None
-    """A function that returns the state in a result without an error. The attribute is None if
-    results contain no state."""
+    """A function that reads the state from a response entry without an error. None if the entries
+    of this API contain no state."""
 
     def reply(self, entry: Entry) -> StateReply:
         """Returns the reply for a response entry."""
@@ -109,8 +109,9 @@ def _read(state: StoredState) -> dict[str, Any]:
 
 
 def _read_state(entry: Entry) -> StoredState:
-    """Returns the state in a ReadShareGroupState result. The result lacks the leader epoch and the
-    delivery complete count, which the leader does not need."""
+    """Returns the state in a ReadShareGroupState result. Its leader epoch and its delivery complete
+    count are unknown, because the result does not contain them. The reader, the leader of the
+    partition, does not need them."""
     batches = tuple([StateBatch(**each) for each in entry["state_batches"]])
     return StoredState(
         entry["state_epoch"], UNKNOWN_EPOCH, entry["start_offset"], UNKNOWN_COUNT, batches

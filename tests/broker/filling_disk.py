@@ -30,8 +30,8 @@ EARLIEST = -2
 
 
 class FillingFiles(SimulatedFiles):
-    """A file system on a disk that is full for some calls. ``full`` has the numbers of these calls;
-    only calls that need space are counted."""
+    """A file system on a disk that is full during some calls. ``full`` has the numbers of these
+    calls. Calls that need no space are not numbered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class FillingFiles(SimulatedFiles):
         and directories."""
         self.full = range(0)
         self.checked = False
-        """True while results are checked. The disk then has space and counts no calls."""
+        """True while the test checks results. The disk then has space, and does not count calls."""
 
     def is_full(self) -> bool:
         if self.checked:
@@ -93,8 +93,8 @@ class Topic:
     start: int = 0
     """The highest offset in DeleteRecords requests, including failed requests."""
     commits: dict[str, list[int]] = field(default_factory=dict)
-    """For each group and version of OffsetCommit, the last acknowledged commit, followed by later
-    commits that were not acknowledged."""
+    """For each group and version of OffsetCommit: first the last acknowledged commit, and then the
+    later commits, none of which was acknowledged."""
 
 
 class Life:

@@ -15,7 +15,8 @@ CALLS_IN_10_MS = 60_000
 
 
 class LoopWork:
-    """The longest work between two polls of the event loop since `counting` began."""
+    """Measures work by function calls: the longest work between two polls of the event loop since
+    `counting` began."""
 
     def __init__(self) -> None:
         self.longest = 0

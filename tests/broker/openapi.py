@@ -34,9 +34,9 @@ def _fields(schema: Any) -> set[str]:
 
 
 def closed(schema: Any, *, is_part: bool = False) -> Any:
-    """Returns a copy of ``schema`` that forbids undescribed fields. With ``is_part``, ``schema`` is
-    an element of ``allOf`` of another schema. Then only its nested schemas forbid such fields,
-    because the other schema may describe more fields."""
+    """Returns a copy of ``schema`` that forbids fields that it does not describe. With ``is_part``,
+    the schema is one of several in an ``allOf``. Another part may describe more fields, so the copy
+    forbids fields only in its nested schemas."""
     if not isinstance(schema, dict):
         return schema
     made = dict(schema)

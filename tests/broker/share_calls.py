@@ -70,7 +70,7 @@ class ShareMember:
         return reply
 
     def open(self, *partitions: int, **fields: Any) -> dict[str, Any]:
-        """Opens a share session with these partitions and returns the response, which contains
+        """Opens a share session with these partitions. Returns the response, which contains
         available records."""
         self.epoch = 0
         return self.fetch(partitions or (0,), **{"max_wait_ms": 5_000, **fields})
@@ -163,8 +163,8 @@ def initialize(
     start_offset: int = 0,
     epoch: int = 1,
 ) -> None:
-    """Initializes the states of the share partitions of group g, as the group coordinator does.
-    Called in a thread of a client."""
+    """Initializes the states of the share partitions of group g, as the group coordinator does. The
+    caller must run in a client's thread, since the call waits for the event loop."""
     for index in range(partitions):
         key = SharePartitionKey("g", topic_id, index)
         call = asyncio.run_coroutine_threadsafe(_initialize(broker, key, epoch, start_offset), loop)

@@ -23,7 +23,7 @@ SETTINGS = {"share.coordinator.state.topic.num.partitions": 1}
 
 
 class Sharer:
-    """A member of `payments` that fetches from partition 0 of `orders`."""
+    """A member of group `payments` that fetches from partition 0 of the topic `orders`."""
 
     def __init__(self, seen: Seen, member_id: str, client_id: str, host: str) -> None:
         self.seen = seen

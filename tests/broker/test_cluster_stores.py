@@ -204,7 +204,7 @@ def test_quota_change_keeps_invalid_settings_that_the_zookeeper_node_contains() 
     play(conduct)
 
 
-def test_password_change_keeps_a_password_that_another_broker_just_wrote() -> None:
+def test_new_scram_password_keeps_the_password_of_another_mechanism_set_by_another_broker() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         for fellow, mechanism in ((one, SHA_256), (other, SHA_512)):
             salted = mechanism.salted_password(b"new", SALT, 4096)

@@ -22,8 +22,9 @@ user NAMELESS."""
 def owned(
     monkeypatch: pytest.MonkeyPatch, directory: Path, owner: int, of_broker: int | None = None
 ) -> None:
-    """Creates a directory whose owner is simulated, without root rights. If ``of_broker`` is not
-    None, the directory contains the files of a broker that runs as the user ``of_broker``."""
+    """Creates a directory that seems to belong to the user ``owner``, because only root can set
+    real owners. If ``of_broker`` is not None, the directory contains a file of a broker that runs
+    as the user ``of_broker``."""
     directory.mkdir()
     owners = {str(directory): owner}
     if of_broker is not None:
@@ -77,12 +78,12 @@ def test_error_of_a_refused_offline_command_names_the_user_who_must_run_it(
     for owner, said in (
         (
             DAEMON,
-            f"belongs to {daemon}, and the broker of that user can't read files of {root}: run the"
+            f"belongs to {daemon}, whose broker can't read files that {root} creates: run the"
             f" command as {daemon}, for example with `runuser -u {daemon} -- muster ...`",
         ),
         (
             NAMELESS,
-            f"belongs to user {NAMELESS}, and the broker of that user can't read files of {root}:"
+            f"belongs to user {NAMELESS}, whose broker can't read files that {root} creates:"
             f" run the command as that user, for example with `sudo -u '#{NAMELESS}' muster ...`",
         ),
     ):

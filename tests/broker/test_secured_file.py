@@ -27,7 +27,7 @@ def simulated() -> SimulatedFiles:
     return fs
 
 
-def test_security_file_is_read_with_the_written_content() -> None:
+def test_security_file_returns_the_content_that_was_written() -> None:
     fs = simulated()
     file = SecuredFile(fs, PATH, 1)
     assert file.read() is None

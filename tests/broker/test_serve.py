@@ -104,7 +104,7 @@ def test_start_fails_on_a_data_directory_in_use(broker: Broker) -> None:
     assert "in use by another process" in stderr
 
 
-def test_start_fails_on_a_port_in_use_before_files_are_created(
+def test_start_that_fails_because_a_port_is_in_use_creates_no_files(
     broker: Broker, tmp_path: Path
 ) -> None:
     code, stderr = refused("--listen", broker.bootstrap, "--data", str(tmp_path / "d"))
@@ -410,8 +410,8 @@ MODULES_MAX = 640
 """The maximum number of Muster modules that are loaded before the broker listens. Each module takes
 0.1 ms."""
 COMPILED_MAX = 1042
-"""The maximum number of strings that are compiled as code before the broker listens. Dataclasses
-compile such strings. Each takes 0.02 to 0.2 ms."""
+"""The maximum number of pieces of source code, given as strings, that Python compiles before the
+broker listens. Most of them come from dataclasses. Each takes 0.02 to 0.2 ms."""
 UNTIL_IT_LISTENS = """
 import json, os, sys
 compiled = 0

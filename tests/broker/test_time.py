@@ -18,7 +18,7 @@ def test_method_fresh_id_returns_a_random_uuid() -> None:
     assert {(each.version, each.variant) for each in uuids} == {(4, "specified in RFC 4122")}
 
 
-def test_method_map_of_threads_returns_results_in_order_or_raises_the_first_failure() -> None:
+def test_threads_map_returns_results_in_order_or_raises_the_first_exception() -> None:
     def halved(number: int) -> int:
         if number % 2:
             raise ValueError(number)
@@ -31,7 +31,7 @@ def test_method_map_of_threads_returns_results_in_order_or_raises_the_first_fail
     assert not [each for each in threading.enumerate() if each.name.startswith("halving")]
 
 
-async def test_number_of_threads_is_bounded_and_stop_cancels_queued_work() -> None:
+async def test_pool_has_a_bounded_number_of_threads_and_its_stop_cancels_queued_work() -> None:
     threads = Time().threads(1, "one")
     began, gate = threading.Event(), threading.Event()
 

@@ -42,8 +42,8 @@ Pair = tuple[int, int]
 
 
 def fenced(version: int) -> int:
-    """Returns the error code that this version of the request has for a fenced producer
-    (KIP-588)."""
+    """Returns the error code that a fenced producer gets for this version of a transactional
+    request (KIP-588)."""
     return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
 
 

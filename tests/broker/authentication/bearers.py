@@ -83,7 +83,7 @@ class Issuer:
         self.answers = [*answers]
         self.location = location
         self.may_answer = threading.Event()
-        """Requests wait until this event is set. It is set initially."""
+        """The issuer answers requests only while this event is set, as it is at the start."""
         self.may_answer.set()
         self.url = ""
 

@@ -98,8 +98,8 @@ async def log_in(client: Client, name: str = "alice", password: str = "") -> dic
 async def log_in_by_scram(
     client: Client, name: bytes, password: bytes, *, nonce: bytes = b"", header: bytes = b"n,,"
 ) -> dict[str, Any]:
-    """Logs in with SCRAM. Returns the response to the last message. If ``nonce`` is given, this
-    message contains it before the combined nonce."""
+    """Logs in with SCRAM. Returns the response to the last message. ``nonce`` falsifies the
+    client's final message: it is put before the correct nonce."""
     await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
     bare = b"n=" + name + b",r=abc"
     first = await client.call(AUTHENTICATE, 1, auth_bytes=header + bare)
@@ -122,9 +122,9 @@ async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
 
 
 def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
-    """Returns two incomplete requests, which end in the middle of ``secret``. The length prefix of
-    the first is the length of the incomplete request. The length prefix of the second is the length
-    of the complete request."""
+    """Returns two requests without the bytes after the middle of ``secret``. The length prefix of
+    the first request has the shortened length. The length prefix of the second request has the
+    original length, so the second request is incomplete."""
     whole = encode_request_header(key, version, 1, "x")
     whole += BY_KEY[key].encode_request(version, body)
     end = whole.index(secret) + len(secret) - 4

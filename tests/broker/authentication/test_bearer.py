@@ -198,7 +198,7 @@ def test_token_is_refused_when_the_jwt_library_raises_an_exception(
     assert tokens.check(token()) == TokenRefused("the token can't be checked: MemoryError")
 
 
-async def test_forged_bearer_token_is_logged_when_client_sends_another_request(
+async def test_forged_bearer_token_is_logged_when_the_client_sends_a_request_before_the_login_ends(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):

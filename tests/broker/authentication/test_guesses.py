@@ -27,7 +27,7 @@ def spray(guesses: Guesses, names: int, now_ms: int = 0) -> None:
         fail(guesses, f"name-{number}", 1, now_ms=now_ms)
 
 
-def test_logins_with_a_user_name_are_serialized_after_failed_logins() -> None:
+def test_logins_of_a_user_name_are_checked_one_by_one_after_failed_logins() -> None:
     guesses = Guesses()
     for _ in range(FAILURES_AT_ONCE):
         assert guesses.wait_ms(HOST, ALICE, 0) == 0

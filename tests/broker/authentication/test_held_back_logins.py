@@ -13,7 +13,8 @@ from tests.broker.authentication.virtual import LoginWorld
 from tests.simulation.whole.agenda import MS
 
 AT_ONCE_S = 0.05
-"""An upper bound in seconds for a login on the simulated network that the broker does not delay."""
+"""The maximum duration in seconds of a login that the broker does not delay. The network is
+simulated."""
 HELD_BACK = 30
 
 
@@ -88,7 +89,9 @@ def test_number_of_password_guesses_in_4_s_is_bounded_per_address(
     assert failures(world) >= FAILURES_AT_ONCE
 
 
-def test_guessed_name_logs_in_without_delay_from_another_address(world: LoginWorld) -> None:
+def test_victim_of_password_guesses_logs_in_without_delay_from_another_address(
+    world: LoginWorld,
+) -> None:
     for _ in range(FAILURES_AT_ONCE + HELD_BACK):
         world.log_in("bob", "wrong", "10.0.0.9")
     world.run(0.1)

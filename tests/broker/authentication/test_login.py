@@ -1,5 +1,5 @@
-"""Tests that the bytes that a client receives before its login equal Kafka's, and that duration and
-memory of a login are bounded."""
+"""Tests of logins. Before its login, a client receives the same bytes as from Kafka. The duration
+and the memory of a login are bounded."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ async def test_metadata_request_before_login_gets_no_response(
 
 
 @pytest.mark.proves("security 4")
-async def test_token_after_handshake_v0_gets_a_response_only_when_valid(
+async def test_login_after_handshake_v0_gets_a_response_only_if_the_password_is_correct(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -281,7 +281,7 @@ async def test_failed_login_without_a_response_closes_connection_after_delay(
         assert logins.counts.total() == 1
 
 
-async def test_other_request_during_login_gets_an_error_and_closes_the_connection(
+async def test_request_without_sasl_during_login_gets_an_error_and_closes_the_connection(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -365,7 +365,7 @@ async def test_connection_is_closed_when_64_messages_do_not_complete_the_login(
         assert reasons(lines) == ["the client did not log in within 64 messages"]
 
 
-async def test_oldest_login_of_the_busiest_address_is_closed_when_too_many_are_unfinished(
+async def test_too_many_unfinished_logins_close_the_oldest_login_of_the_busiest_address(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "STRANGERS_MAX", 5)

@@ -67,14 +67,14 @@ def filled(before: bytes, again: bytes, after: bytes) -> Callable[[int], list[by
 
 
 def after_first(of_size: Callable[[int], list[bytes]]) -> Callable[[int], list[bytes]]:
-    """Returns a function that builds the first SCRAM message, followed by the messages of
-    ``of_size``."""
+    """Returns a function that builds the messages of a SCRAM login: a short first message, and then
+    the messages that ``of_size`` builds."""
     return lambda size: [b"n,,n=a,r=abc", *of_size(size)]
 
 
 def headed(text: str, again: str) -> Callable[[int], list[bytes]]:
-    """Returns a function that builds the first message of a login. Its argument ``size`` is the
-    approximate size in bytes of the header of the message's token."""
+    """Returns a function that builds the first message of a login for a given ``size``: the token
+    in the message has a header of about ``size`` bytes."""
 
     def of_size(size: int) -> list[bytes]:
         bytes_max = (min(size, bearer.HEADER_CHARACTERS_MAX) - 100) // 4 * 3

@@ -272,7 +272,7 @@ async def test_password_guesses_in_reauthentications_count_as_failed_logins(
         assert lines[-1]["reason"] == "too many failed logins of this user from this address"
 
 
-async def test_timers_are_cancelled_when_client_closes_in_a_delayed_reauthentication(
+async def test_timers_are_cancelled_when_client_disconnects_during_delayed_reauthentication(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path, LONG, time=frozen_clock()) as (broker, logins):

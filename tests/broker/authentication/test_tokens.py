@@ -190,7 +190,7 @@ async def test_token_is_created_and_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [each.mechanism for each in ScramMechanism])
-async def test_login_with_a_token_has_owner_principal_until_the_token_expires(
+async def test_client_with_a_token_has_the_principal_of_the_owner_until_the_token_expires(
     tmp_path: Path, mechanism: str
 ) -> None:
     time = MockTime()

@@ -235,7 +235,7 @@ async def test_alteration_of_many_users_yields_to_the_event_loop() -> None:
     assert turns >= 50, "one for each password"
 
 
-def test_decoy_of_an_unknown_user_has_an_iteration_count_of_known_users() -> None:
+def test_decoy_credential_for_an_unknown_user_has_the_iteration_count_of_a_known_user() -> None:
     def having(iterations: int, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> Credentials:
         return {mechanism: credential(mechanism, SALTED, SALT, iterations)}
 

@@ -39,7 +39,7 @@ async def test_request_is_allowed_only_by_a_matching_acl_or_for_a_super_user():
     rights.audit.stop()
 
 
-async def test_denial_that_only_filters_a_list_is_not_audited():
+async def test_denial_that_only_removes_a_name_from_a_list_is_not_in_the_audit_log():
     rights = authorizer()
     assert not rights.allows(peer(), READ, TOPIC, "t", api="Metadata", is_logged=False)
     assert rights.operations(peer(), TOPIC, "t") == 0

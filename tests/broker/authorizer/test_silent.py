@@ -19,7 +19,7 @@ ME = "User:ANONYMOUS"
 
 
 def send_unaudited_requests(wire: Wire) -> None:
-    """Sends every request whose denied checks are not audited."""
+    """Sends requests whose denials are not written to the audit log."""
     assert wire.call("ListGroups", 4, {"states_filter": []})["groups"] == []
     names = {"topics": None, "allow_auto_topic_creation": False}
     everything = wire.call("Metadata", 12, names | {"include_topic_authorized_operations": True})

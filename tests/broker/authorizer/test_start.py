@@ -50,7 +50,7 @@ def test_start_warns_when_the_authorizer_denies_everything(
     monkeypatch.setattr(secured.logger, "warning", said.append, raising=False)
     open_broker(tmp_path)
     assert len(said) == 1
-    assert said[0].startswith("authorizer denies everything")
+    assert said[0].startswith("authorizer denies every request")
     open_broker(tmp_path, super_users="User:a")
     open_broker(tmp_path, **{"allow.everyone.if.no.acl.found": "true"})
     AclFile(OsFileSystem(), str(tmp_path)).write([allow("t")])

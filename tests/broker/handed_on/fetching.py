@@ -33,7 +33,8 @@ def fetch(
 def body(
     version: int, topic: Any, session: int, epoch: int, replica: int = -1, **fields: Any
 ) -> dict[str, Any]:
-    """Returns the body of a Fetch request for ``topic``, or for no topic if ``topic`` is empty."""
+    """Returns the body of a Fetch request for one topic. An empty ``topic`` gives a request without
+    topics."""
     by_id = {"topic_id": topic} if isinstance(topic, bytes) else {}
     name = "" if isinstance(topic, bytes) else topic
     value = fetch_request(name, session_id=session, session_epoch=epoch, **by_id, **fields)

@@ -43,7 +43,8 @@ DENIED = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def granted(scene: Scene, user: str, topic: str) -> str:
-    """Returns a new transactional id. Allows ``user`` to write with this id and to ``topic``."""
+    """Returns a new transactional id. Grants ``user`` the right to write to ``topic`` and to use
+    the id."""
     transactional_id = scene.transactional_id()
     scene.grant(user, f"WRITE TRANSACTIONAL_ID {transactional_id}")
     scene.grant(user, f"WRITE TOPIC {topic}")

@@ -1,5 +1,5 @@
-"""Cases of misuse of live HTTP streams: by another reader, with another credential, and after
-rights were revoked."""
+"""Cases in which another reader uses a live HTTP stream, or the same reader with another credential
+or after its rights were revoked."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ CASES: list[Case] = []
 def case(
     kind: Kind, misuse: Misuse
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
-    """Returns a decorator that adds a function to the table."""
+    """Returns a decorator that adds the decorated function to the test cases in CASES."""
 
     def put(run: Callable[[Scene], None]) -> Callable[[Scene], None]:
         CASES.append(Case(kind, misuse, run))

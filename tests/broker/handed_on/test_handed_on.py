@@ -35,19 +35,19 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture
 def there(shared: Scene) -> Iterator[Scene]:
-    """Yields the shared scene without granted rights."""
+    """Yields the scene that all tests share. Revokes all rights after the test."""
     yield shared
     shared.revoke_all()
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{each.kind}: {each.name}" for each in CASES])
-def test_each_misuse_of_state_stored_for_later_requests_is_refused(
+def test_state_that_a_request_stored_cannot_be_misused_by_a_later_request(
     there: Scene, case: Case
 ) -> None:
     case.run(there)
 
 
-def test_misuse_cases_cover_each_kind_of_stored_state_and_each_misuse() -> None:
+def test_each_kind_of_stored_state_has_a_test_case_for_each_kind_of_misuse() -> None:
     cells = {(case.kind, case.misuse) for case in CASES}
     assert cells == {(kind, misuse) for kind in Kind for misuse in Misuse}
 
@@ -82,8 +82,8 @@ def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def rights_of_the_named(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: the authorizer checks the topics in a Fetch request, but not the other topics
-    of the fetch session."""
+    """Plants a fault: the authorizer checks the topics that a Fetch request names, but not the
+    topics that are only in its fetch session."""
     judged(patch, lambda fetch: not fetch.is_incremental)
 
 
@@ -110,8 +110,8 @@ def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
 
 
 def streams_of_the_last_look(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: a new HTTP stream gets the topics that its principal could describe at the
-    last refresh."""
+    """Plants a fault: a new HTTP stream does not check which topics its principal may see. It uses
+    the result of a check from before the stream began."""
 
     async def looked(self: Channel) -> None:
         await self.read.wait()
@@ -165,7 +165,7 @@ FAULTS: list[tuple[list[Callable[[pytest.MonkeyPatch], None]], Callable[[Scene],
     FAULTS,
     ids=[f"{faults[-1].__name__}-{run.__name__}" for faults, run in FAULTS],
 )
-def test_each_misuse_case_detects_its_planted_fault(
+def test_each_check_of_api_misuse_fails_when_its_fault_is_planted(
     there: Scene,
     monkeypatch: pytest.MonkeyPatch,
     plants: list[Callable[[pytest.MonkeyPatch], None]],
@@ -178,7 +178,7 @@ def test_each_misuse_case_detects_its_planted_fault(
 
 
 @pytest.mark.planted("state of a request used by others")
-def test_misuse_case_of_http_streams_fails_when_the_password_of_a_removed_user_stays_valid(
+def test_check_of_http_streams_finds_a_fault_that_keeps_passwords_of_removed_users_valid(
     there: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passwords_of_the_removed(monkeypatch)

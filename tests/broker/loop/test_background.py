@@ -15,7 +15,7 @@ from tests.broker.mock_time import NoWaiting
 
 
 class Enough(Exception):
-    """An exception that a pause function raises to end the repetition of a piece of work."""
+    """An exception that a pause function raises to end repeated work."""
 
 
 async def repeated(

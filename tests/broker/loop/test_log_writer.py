@@ -111,7 +111,9 @@ def test_burst_of_log_lines_is_written_by_one_write(
     assert sizes == [6, len(b"".join(burst))]
 
 
-def test_second_log_line_is_written_without_an_explicit_drain(pipe: tuple[int, int]) -> None:
+def test_log_line_is_written_although_no_further_line_follows(
+    pipe: tuple[int, int],
+) -> None:
     writer = LogWriter(Time())
     for line in (b"first\n", b"second\n", b"third\n"):
         writer.put(pipe[1], line)

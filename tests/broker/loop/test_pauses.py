@@ -69,7 +69,7 @@ def test_clock_excludes_a_pause_of_the_loop(system: SystemTime) -> None:
     assert time.left_out_ms == 8_030
 
 
-def test_clock_advance_is_bounded_between_two_event_loop_iterations(
+def test_clock_advances_by_at_most_trusted_ms_while_the_event_loop_is_blocked(
     system: SystemTime,
 ) -> None:
     time = Time(monotonic_s=system)
@@ -114,8 +114,6 @@ def run_in(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def test_requests_that_arrive_in_a_pause_are_read_before_deadlines_expire(
     loop: str, system: SystemTime, lines: list[Any]
 ) -> None:
-    """The socket contains a heartbeat of a member. The deadline is 1 ms after the last clock
-    reading."""
 
     async def main() -> None:
         time = Time(monotonic_s=system)
@@ -145,7 +143,7 @@ def test_requests_that_arrive_in_a_pause_are_read_before_deadlines_expire(
         beat = pause_detector._beat
 
         def late_beat() -> None:
-            """Simulates a process that pauses for 8 s and then runs an expired timer."""
+            """Simulates a pause of the process for 8 s, after which an expired timer runs first."""
             system.ms += 8_000
             peers.send(b"beat")
             beat()

@@ -43,7 +43,7 @@ async def test_event_loop_runs_between_slices_of_work() -> None:
     assert order == ["a", "b", "c"] * 20
 
 
-async def test_event_loop_runs_between_tasks_resumed_by_the_same_event() -> None:
+async def test_event_loop_runs_other_tasks_between_two_tasks_that_one_event_resumed() -> None:
     """One record can complete many Produce requests. The event loop must run between the
     continuations of these requests."""
     now_ns = 0
@@ -111,7 +111,7 @@ async def test_cancelled_task_does_not_delay_the_next_slice() -> None:
     await asyncio.wait_for(stays, 30)
 
 
-async def test_work_that_blocks_the_loop_too_long_is_counted_by_name_with_its_longest_time(
+async def test_watchdog_counts_long_blocks_by_name_of_work_and_keeps_the_longest_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = Watchdog(Time())

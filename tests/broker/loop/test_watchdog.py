@@ -27,10 +27,11 @@ NAMING = {
     "every", "_repeat", "spawn", "_spawn", "task", "watched", "ended", "work", "Outboxes",
     "FollowedNodes",
 }  # fmt: skip
-"""The functions with a parameter for the name under which the watchdog reports a kind of work."""
+"""The functions that have a parameter for the name of a kind of work. The watchdog reports the work
+under this name."""
 GIVEN_OTHERWISE = {"background", "requests", "share release"}
-"""Names of pieces of work that the test can't find as literals in calls of the functions in
-`NAMING`, because such a name is a default value or an argument that was bound earlier."""
+"""Kinds of work whose names are not literals in the calls of the functions in `NAMING`, so that the
+test can't find them. Such a name is a parameter's default, or was bound before the call."""
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def names_in_source() -> set[str]:
     }
 
 
-def test_metrics_page_and_name_table_list_every_watchdog_name() -> None:
+def test_metrics_page_lists_each_kind_of_work_that_the_watchdog_measures() -> None:
     assert documented() == set(NAMES)
     assert sorted(NAMES) == list(NAMES)
     given = names_in_source()
@@ -139,7 +140,7 @@ async def test_watchdog_counts_each_step_of_a_coroutine_separately(every_piece: 
     assert watch.counts == {"work": 3}
 
 
-async def test_watched_coroutine_receives_cancellation_and_raises_its_exceptions(
+async def test_watchdog_passes_cancellation_into_a_coroutine_and_exceptions_out_of_it(
     every_piece: None,
 ) -> None:
     watch = Watchdog(Time())

@@ -47,7 +47,7 @@ def test_least_recently_used_quota_buckets_are_evicted(
     assert used(quotas, time, "c7") > 0, "remembered"
 
 
-def test_clients_of_one_user_share_a_quota_bucket_after_an_eviction(
+def test_clients_of_one_user_share_a_quota_bucket_after_the_old_bucket_was_evicted(
     time: MockTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
@@ -109,7 +109,7 @@ def test_token_bucket_adopts_a_changed_rate(quotas: ClientQuotas, time: MockTime
     assert tokens.wait_ms(time.now().mono_ms) == 1_000
 
 
-def test_throttle_time_is_at_most_1_s_for_requests_and_int32_max_for_bytes(
+def test_throttle_time_is_at_most_1_s_for_request_quotas_and_int32_max_ms_for_byte_quotas(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     quotas.change({Entity("u"): {"request_percentage": 1e-9, "consumer_byte_rate": 1.0}})
@@ -120,7 +120,7 @@ def test_throttle_time_is_at_most_1_s_for_requests_and_int32_max_for_bytes(
     assert shares.fetch.at_once == 10
 
 
-def test_throttled_users_above_the_limit_are_counted_together_without_names(
+def test_throttle_times_of_users_above_the_maximum_number_are_summed_under_one_name(
     quotas: ClientQuotas,
 ) -> None:
     for user in ("a", "b", "c", "d", "a"):

@@ -84,7 +84,7 @@ def test_unthrottled_partition_does_not_count_for_the_replication_quota() -> Non
     assert not quota.holds_back("t", 0)
 
 
-def test_throttled_replica_is_not_held_back_when_no_replication_rate_is_set() -> None:
+def test_throttled_replica_gets_records_without_delay_when_no_replication_rate_is_set() -> None:
     quota = Clock("*", rate=None).leader
     quota.count("t", 0, 1 << 60)
     assert not quota.holds_back("t", 0)

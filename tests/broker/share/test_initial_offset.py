@@ -21,5 +21,7 @@ from broker.share.initial_offset import duration_ms
         ("1h", None),
     ],
 )
-def test_by_duration_value_is_parsed_as_by_java(text: str, ms: int | None) -> None:
+def test_duration_of_share_auto_offset_reset_is_parsed_as_in_java(
+    text: str, ms: int | None
+) -> None:
     assert duration_ms(text) == ms

@@ -1,5 +1,5 @@
-"""Share partitions in memory: when a change of the leader epoch drops a share partition, and how
-share partitions are found."""
+"""Tests of share partitions in memory: which changes of the leader epoch drop a share partition,
+and lookups by group and by topic partition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def live_of(log: Any, group_id: str = "g") -> LivePartition:
 
 
 @pytest.mark.parametrize(("epoch", "is_kept"), [(5, True), (6, True), (7, False), (4, False)])
-async def test_share_partition_stays_loaded_when_leader_epoch_shows_no_other_leader(
+async def test_share_partition_stays_loaded_only_if_no_other_broker_can_have_led_it(
     epoch: int, is_kept: bool
 ) -> None:
     log: Any = Log()
@@ -38,7 +38,9 @@ async def test_share_partition_stays_loaded_when_leader_epoch_shows_no_other_lea
     assert live.leader_epoch == (epoch if is_kept else 5)
 
 
-async def test_share_partition_is_unloaded_when_broker_follows_or_log_was_replaced() -> None:
+async def test_share_partition_is_unloaded_when_its_log_is_replaced_or_another_broker_leads() -> (
+    None
+):
     log, other = Log(), Log()
     live = live_of(log)
     assert not live.follow_leader_epoch(other)  # type: ignore[arg-type]

@@ -245,7 +245,9 @@ async def test_pruning_deletes_state_records_before_the_oldest_needed_snapshot(
         assert await state(broker, first) == StoredState(1, 0, 2, 0, (FREE,))
 
 
-async def test_pruned_segments_are_deleted_by_retention(tmp_path: Path) -> None:
+async def test_share_state_segments_without_needed_records_are_deleted_by_retention(
+    tmp_path: Path,
+) -> None:
     settings = {
         "share.coordinator.state.topic.segment.bytes": "2000",
         "share.coordinator.snapshot.update.records.per.snapshot": "10",

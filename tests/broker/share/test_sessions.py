@@ -58,7 +58,7 @@ def test_share_session_epoch_after_2_to_the_31_minus_1_is_1() -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, FINAL_EPOCH])
-def test_unknown_share_session_is_not_found(epoch: int) -> None:
+def test_request_in_an_unknown_share_session_gets_share_session_not_found(epoch: int) -> None:
     assert World().refused(lambda: World().resume(epoch)) == SHARE_SESSION_NOT_FOUND
 
 
