@@ -27,8 +27,8 @@ class BrokerAnswers:
         """The reason why a broker can't be queried, by broker id."""
 
     def all(self, path: str, **query: Any) -> dict[int, Value]:
-        """Returns the response of each broker to GET ``path``, with the times of request and
-        response."""
+        """Returns the response of each broker to GET ``path``, together with the times at which the
+        request was sent and the response arrived."""
 
         def ask(api: Api) -> Value | str:
             api.renew()

@@ -52,7 +52,7 @@ def _settings_with_values(cluster: Cluster, given: Given) -> list[str]:
 
 
 def _described(cluster: Cluster, given: Given) -> dict[str, Any]:
-    """Returns the settings that can be changed, of the topic or broker that the user has typed."""
+    """Returns the settings that can be changed for the topic or broker that the user has typed."""
     if given.get("topic"):
         found = describe(cluster.any, Resource(TOPIC_RESOURCE, given["topic"]))
     elif given.get("broker") is not None:

@@ -55,7 +55,7 @@ class CommandError(Exception):
 
 
 class Interrupts:
-    """The Ctrl-C of this process. During the import of a compiled module, or in a callback from
+    """Records Ctrl-C in this process. During the import of a compiled module, or in a callback from
     Java, the KeyboardInterrupt is replaced by another exception or dropped. ``received`` is True
     even then."""
 
@@ -80,8 +80,8 @@ def refused(
 
 
 def check(what: str, answer: Mapping[str, Any], *fine: int) -> None:
-    """Raises the error of `refused` if a response about ``what`` has an error code that is not in
-    ``fine``."""
+    """Raises the error of `refused` if a response about ``what`` has an error code, unless this
+    code is in ``fine``."""
     code = answer["error_code"]
     if code and code not in fine:
         raise refused(what, code, answer.get("error_message"))

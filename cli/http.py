@@ -28,8 +28,8 @@ from client.security import PLAINTEXT, Security
 Value = dict[str, Any]
 
 EACH_S = 5.0
-"""The timeout in seconds for one of many brokers to return its HTTP address and to respond at that
-address."""
+"""The timeout in seconds for each broker if a command uses the HTTP servers of many brokers. The
+request for the address of an HTTP server and the request to this server each have this timeout."""
 _LISTENER = "http.listener"
 _ADVERTISED = "http.advertised.listener"
 _PROTOCOL = "http.security.protocol"
@@ -42,16 +42,17 @@ _WITH_ANY_KAFKA = {
     "offsets expiring": "`muster offsets get GROUP` works with any Kafka broker",
     "top": "`muster cluster` and `muster groups lag` work with any Kafka broker",
 }
-"""Commands that show part of the same information with any Kafka broker, by the name of the command
-that needs Muster."""
+"""By the name of a command that needs a Muster broker: a sentence about commands that show a part
+of the same information with any Kafka broker."""
 
 
 _HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
-"""Matches advice in the API's errors, which names API paths instead of commands."""
+"""Matches the part of an HTTP API error that advises a path, such as `/api/groups lists all
+groups`. `_as_commands` replaces it by a command of `muster`."""
 
 
 _NAMED_BY = {"groups": "group", "topics": "topic", "transactions": "id"}
-"""The field that contains the name of a row, by list in the API."""
+"""By list in the API: the field of a list's row that contains the name of the row."""
 
 
 def _as_commands(hint: re.Match[str]) -> str:
@@ -84,10 +85,10 @@ def api_of(
     """Returns the HTTP API of a cluster for the command ``what``. Raises CommandError if no API is
     found.
 
-    ``http`` is the value of --http and overrides the address. Among several brokers, chooses the
-    coordinator of ``group``; without a group, the first broker that serves HTTP. The cluster's
-    timeout limits this function and the requests to the API. `Api.renew` restarts the timeout with
-    ``timeout_s``.
+    The address of the API is ``http``, the value of --http, if it is set. Otherwise it is the
+    address of the coordinator of ``group`` or, without a group, of the first broker that serves
+    HTTP. The cluster's timeout limits this function and the requests to the API. `Api.renew`
+    restarts the timeout with ``timeout_s``.
     """
     found = find_api(cluster, what, http, timeout_s, group)
     if found is None:
@@ -217,10 +218,10 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
         host = broker.host
     elif is_loopback(host) and not broker.is_here:
         raise CommandError(
-            f"{there} serves the API on {address}, only for the broker's own machine; connect with"
-            f" `ssh -L {port}:{address} {broker.host}` and --http 127.0.0.1:{port}, or open the"
-            " listener as docs/operate/security.md describes (http.listener, http.authentication,"
-            " http.security.protocol)",
+            f"{there} serves the API on {address}, which only the broker's own machine can reach;"
+            f" connect with `ssh -L {port}:{address} {broker.host}` and --http 127.0.0.1:{port}, or"
+            " open the listener as docs/operate/security.md describes (http.listener,"
+            " http.authentication, http.security.protocol)",
             UNREACHABLE,
         )
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -42,18 +42,19 @@ _WHOLE = re.compile(r"[A-Z][A-Za-z_]*|[0-9][0-9.,:TZ-]*|#[0-9]+|-")
 """Matches values that are never shortened: verdicts, states, times and addresses."""
 GAP = 2
 WHOLE_WIDTH = 40
-"""The maximum width of states, times and addresses. Longer values are names that users have chosen.
-"""
+"""The maximum width of a column of states, times or addresses, whose values are not shortened. A
+wider column counts as a column of names, which may be shortened."""
 NAME_WIDTH = 12
-"""The minimum width of shortened names. If the columns do not fit, SHORT_NAME_WIDTH applies
-instead."""
+"""The minimum width to which names are shortened. If the columns still do not fit the terminal,
+names are shortened further, to SHORT_NAME_WIDTH."""
 SHORT_NAME_WIDTH = 8
 SENTENCE_WIDTH = 24
 INDENT = 4
 
 
 class Lines(NamedTuple):
-    """The lines of a table. The header has two lines if sentences are placed below their rows."""
+    """The lines of a printed table. The header has a second line if each row is followed by lines
+    with sentences."""
 
     header: list[str]
     body: list[str]

@@ -114,9 +114,9 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "muster"
     if sentence.startswith("No such command"):
-        told = _another_word(command.split()[1:], _from_the_command_on(arguments))
-        if told:
-            return _failed(told, USAGE)
+        hint = _another_word(command.split()[1:], _from_the_command_on(arguments))
+        if hint:
+            return _failed(hint, USAGE)
     is_group = hasattr(getattr(context, "command", None), "commands")
     if sentence.startswith("No such option") and is_group and command.count(" ") == 1:
         name = getattr(error, "option_name", "")
@@ -146,8 +146,8 @@ def _another_word(path: list[str], arguments: list[str]) -> str | None:
     from cli.words import instead
 
     noun, (word, *rest) = " ".join(path), arguments[len(path) :]
-    told = instead(noun, word, rest, _every_command())
-    return f"`muster {' '.join([*path, word])}` does not exist: {told}" if told else None
+    hint = instead(noun, word, rest, _every_command())
+    return f"`muster {' '.join([*path, word])}` does not exist: {hint}" if hint else None
 
 
 def _from_the_command_on(arguments: list[str]) -> list[str]:
@@ -215,7 +215,9 @@ def _app(names: Collection[str]) -> typer.Typer:
         listen: str = option("", "--listen", metavar="HOST:PORT", help="Address for clients."),
         data: str = option("", "--data", metavar="DIR", help="The data directory."),
         config: str = option("", "--config", metavar="FILE", help="A server.properties."),
-        kafka_env: bool = option(False, "--kafka-env", help="Also read KAFKA_ variables."),
+        kafka_env: bool = option(
+            False, "--kafka-env", help="Also read KAFKA_* environment variables."
+        ),
         settings: list[str] = option([], "--set", metavar="KEY=VALUE", help="One setting."),  # noqa: B008
         http: str = option(
             "", "--http", metavar="HOST:PORT", help="Address of the page, /metrics and /api."

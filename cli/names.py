@@ -80,8 +80,8 @@ def with_plain_hosts(value: Any) -> Any:
 def numbered(
     rows: Sequence[dict[str, Any]], members: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Replaces the member ids in ``rows`` by ``#1``, ``#2`` and so on, in the order of ``members``.
-    Adds the client and the host of the members. Returns the changed rows."""
+    """Returns ``rows`` with ``#1``, ``#2`` and so on in place of the member ids, and with the
+    client and the host of the member. The number of a member is its position in ``members``."""
     known = {
         each["member"]: {"member": f"#{number}", "client": each["client"], "host": each["host"]}
         for number, each in enumerate(members, 1)

@@ -30,7 +30,8 @@ def show_json(value: Any) -> None:
 
 
 def show_json_line(value: Any) -> None:
-    """Prints one value as one line of JSON and flushes it; for a stream of values."""
+    """Prints a value as one line of JSON, and flushes standard output. For commands that print one
+    value after the other."""
     follow(json.dumps(value, ensure_ascii=False, default=_text) + "\n")
 
 
@@ -87,7 +88,8 @@ def show_table(
 
 
 def table(rows: Sequence[Row], columns: Columns) -> Text:
-    """Returns a table with at least one row for a live view. It is as wide as the terminal."""
+    """Returns ``rows`` (at least one row) as a table for a live view. The table is as wide as the
+    terminal."""
     return _styled(laid_out(rows, columns, terminal_width()))
 
 

@@ -30,16 +30,17 @@ Execute = Annotated[
 
 
 class Plan(NamedTuple):
-    """The options that decide about the changes of a command. ``done`` is the participle for
-    messages, such as changed or deleted."""
+    """The options that decide what a command does with its changes: it only shows them, asks for
+    confirmation, or makes them at once. ``done`` is the verb in messages, such as changed or
+    deleted."""
 
     dry_run: bool
     execute: bool
     json: bool
     done: str = "changed"
     as_of_ms: int | None = None
-    """The time in ms that an option names, such as the time to restore; None if no option names a
-    time."""
+    """The wall time in ms that an option names, such as the time of the offsets that a command
+    restores; None if no option names a time."""
 
     def checked(self) -> Plan:
         """Returns the plan. Raises CommandError if both --dry-run and --execute are given."""

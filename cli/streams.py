@@ -21,7 +21,7 @@ class NobodyReads(Exception):
 
 def prepare() -> None:
     """Opens standard streams that are closed (``<&-``), so that no socket gets their file
-    descriptors. Makes output escape characters that its encoding lacks, so that no name makes a
+    descriptors. Makes the output escape characters that its encoding lacks, so that no name makes a
     command fail."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -45,8 +45,8 @@ def datetime_ms(text: str, option: str = "--to-datetime") -> int:
 
 
 def since_ms(text: str, option: str) -> int:
-    """Returns the time in an option, in ms since 1970. A duration (90m, P7D) means the time so long
-    ago."""
+    """Returns the time that the value of an option means, in ms since 1970. A duration (90m, P7D)
+    means the current time minus the duration."""
     if spelling.is_duration(text):
         return max(0, clock.now_ms() - duration_ms(text, option))
     return datetime_ms(text, option)

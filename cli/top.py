@@ -297,13 +297,13 @@ def _busiest_client(row: Value) -> tuple[Any, ...]:
 
 def _head(view: Value) -> str:
     wrong = {name: count for name, count in view["verdicts"].items() if name != Verdict.OK}
-    told = ", ".join(f"{count} {name}" for name, count in wrong.items())
+    listed = ", ".join(f"{count} {name}" for name, count in wrong.items())
     every = output.counted(sum(view["verdicts"].values()), "group")
     return (
         f"cluster {view['cluster']}  broker {view['broker']} at {view['address']}\n"
         f"{instant(view['at_ms'])}  {view['requests_per_s']} requests/s"
         f"  {output.counted(view['connections'], 'connection')}  over {view['seconds']} s\n"
-        f"{every}, {f'{sum(wrong.values())} not OK: {told}' if wrong else 'all OK'}"
+        f"{every}, {f'{sum(wrong.values())} not OK: {listed}' if wrong else 'all OK'}"
     )
 
 

@@ -69,7 +69,8 @@ ANYWHERE: Mapping[str, str] = {
     " log files",
     "version": "`muster --version`",
 }
-"""By wrong word after any noun: the commands of `muster` to use instead."""
+"""By a word that is not a command of `muster`, such as `alter`: text that names the commands to use
+instead. The text applies whatever noun precedes the word."""
 
 AFTER: Mapping[str, Mapping[str, str]] = {
     "topics": {
@@ -153,8 +154,8 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     },
     "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
 }
-"""The command of `muster` to use instead of a wrong word, by the noun before the word and by the
-word."""
+"""Corrections of wrong commands, by their first and second word. For the words `topics` and `add`,
+the correction is `muster topics create`."""
 
 TOOLS: Mapping[str, Mapping[str, str]] = {
     "acls": {
@@ -231,8 +232,8 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "forceTerminateTransaction": "`muster transactions abort ID`",
     },
 }
-"""The commands of `muster` to use instead of one of Kafka's tools, by tool (without kafka-) and
-option. The option "" means no option."""
+"""By tool of Kafka (without kafka-) and option of the tool: the command of `muster` that replaces
+them. The option "" is for calls without one of the other options."""
 
 _NICKNAMES = {
     "consumer-group": "consumer-groups",
@@ -269,8 +270,8 @@ _SIMILAR = {
 def instead(noun: str, word: str, rest: Sequence[str], commands: Iterable[str]) -> str | None:
     """Returns the command to use instead of ``muster NOUN WORD REST``; None if unknown. ``noun``
     may be empty. ``commands`` are all commands, such as ``groups reset`` or ``top``."""
-    if not noun and (told := _of_tool(word, rest)):
-        return told
+    if not noun and (hint := _of_tool(word, rest)):
+        return hint
     same = [f"`muster {name}`" for name in commands if name.split()[1:] == [word]]
     similar = _SIMILAR.get(word, "")
     return (

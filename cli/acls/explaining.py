@@ -42,7 +42,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="With --data-dir: the broker's properties, to read super.users.",
+        help="With --data-dir: the broker's properties file, which contains super.users.",
     ),
 ]
 
@@ -133,7 +133,7 @@ def _rule(verdict: Decision | None) -> str:
 
 
 def _unknown(rules: Rules, verdict: Decision | None) -> list[str]:
-    """Returns the unknown facts that could change the decision."""
+    """Returns sentences about settings whose value is unknown and could change the decision."""
     unknown = []
     if verdict is not None and not verdict.is_allowed and rules.super_users is None:
         unknown.append(

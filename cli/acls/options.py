@@ -73,14 +73,19 @@ Token = Annotated[
 ]
 User = Annotated[
     str | None,
-    typer.Option("--user", metavar="TYPE:NAME", help="A user whose delegation tokens are managed."),
+    typer.Option(
+        "--user",
+        metavar="TYPE:NAME",
+        help="A user whose delegation tokens the principal may create or describe.",
+    ),
 ]
 PatternOption = Annotated[
     PatternWord | None,
     typer.Option(
         "--pattern",
-        help="Which ACLs match NAME: literal ACLs of this name, prefixed ACLs of this name, all"
-        " ACLs that apply to a resource of this name, or ACLs of this name and any pattern type.",
+        help="Which ACLs match NAME. literal: literal ACLs with this name. prefixed: prefixed ACLs"
+        " with this name. match: all ACLs that apply to a resource with this name. any: literal"
+        " and prefixed ACLs with this name.",
     ),
 ]
 RESOURCE_OPTIONS = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user"

@@ -82,7 +82,8 @@ class AtBroker:
                 _check(entry, acl)
 
     def rules(self) -> Rules:
-        """Implements Place.rules with the settings of any one broker."""
+        """Implements Place.rules. Reads the settings from one broker, whichever is first in the
+        metadata."""
         try:
             node_id = self._cluster.metadata([])["brokers"][0]["node_id"]
             broker = Resource(BROKER_RESOURCE, str(node_id))

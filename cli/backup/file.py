@@ -95,7 +95,7 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
     claimed = value.pop("sha256")
     if claimed != _checksum(value) and not edited:
         raise CommandError(
-            f"{name} was changed or damaged after the backup, because its sha256 does not match;"
+            f"{name} was changed or damaged after the backup: its sha256 does not match;"
             " --edited accepts the file",
             USAGE,
         )

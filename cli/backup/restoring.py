@@ -69,8 +69,9 @@ def _row(
 
 
 def compare(cluster: Cluster, backup: Backup, *, outside_logs: bool = False) -> Comparison:
-    """Returns the changes that restore ``backup``. Raises CommandError for a group that has
-    members. With ``outside_logs``, also restores offsets that are outside their partition's log."""
+    """Returns the changes that restore ``backup``. With ``outside_logs``, the changes include
+    offsets that are outside their partition's log. Raises CommandError for a group that has
+    members."""
     made = Comparison()
     metadata = cluster.metadata(None)
     there = {topic["name"]: len(topic["partitions"]) for topic in metadata["topics"]}

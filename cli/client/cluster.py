@@ -39,8 +39,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_port(text: str) -> bool:
-    """Returns True if a text is a port number. Must be checked before ``int(text)``, which raises
-    ValueError for ``²`` and for 5,000 digits."""
+    """Returns True if a text is a port number. ``int(text)`` is safe only for such a text: it
+    raises ValueError for ``²`` and for 5,000 digits."""
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 

@@ -60,8 +60,8 @@ def list_after(operation: Operation, entry: Entry | None) -> list[str]:
 def all_after(
     resource: Resource, operations: Sequence[Operation], before: Mapping[str, Entry]
 ) -> dict[str, str]:
-    """Returns all own settings of the resource after the operations, for AlterConfigs, which
-    replaces all of them."""
+    """Returns all own settings that the resource has after the operations. An AlterConfigs request
+    must contain all of them, because it replaces all settings."""
     own = own_settings(resource, before)
     hidden = [name for name, entry in own.items() if entry["is_sensitive"]]
     if hidden:

@@ -15,7 +15,8 @@ BROKER_RESOURCE = 4
 TOPIC_SOURCE, BROKER_SOURCE, EVERY_BROKER_SOURCE = 1, 2, 3
 """Values of the field config_source in DescribeConfigs v1 and later (KIP-226)."""
 UNKNOWN_SOURCE = -1
-"""The config_source of every setting in version 0, which has no such field."""
+"""The value of config_source for each setting of a DescribeConfigs v0 response, which does not have
+this field."""
 
 Entry = dict[str, Any]
 """One setting, with the fields of a DescribeConfigs response."""

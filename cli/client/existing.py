@@ -21,12 +21,13 @@ def existing(
     internal: bool = False,
     fine: bool = False,
 ) -> Value:
-    """Returns a Metadata response with only the topics that match ``wanted``, in the same order.
+    """Returns a Metadata response with only the topics that match ``wanted``, in the order of
+    ``wanted``.
 
-    A pattern matches internal topics only if ``internal`` is set. Unless ``fine`` is set, raises
-    CommandError for topics that do not exist. The error says "nothing was ``done``" for a
-    participle ``done`` such as "deleted". Requests all topics, because before Kafka 0.11 a request
-    that names a topic creates it.
+    Raises CommandError for topics that do not exist, unless ``fine`` is True. The error says
+    "nothing was ``done``", where ``done`` is a participle such as "deleted". A pattern matches
+    internal topics only if ``internal`` is True. The function requests all topics, because before
+    Kafka 0.11 a request that names a topic creates the topic.
     """
     answer = cluster.metadata(None)
     found = {topic["name"]: topic for topic in answer["topics"]}

@@ -24,7 +24,7 @@ STATES = (
 
 
 def check_named(wanted: Sequence[str] | None, every: bool) -> None:
-    """Raises CommandError unless either names or --all-groups are given, and not both."""
+    """Raises CommandError if the user passes both group names and --all-groups, or neither."""
     if bool(wanted) == every:
         raise CommandError("name groups, or use --all-groups", USAGE)
 
@@ -32,12 +32,12 @@ def check_named(wanted: Sequence[str] | None, every: bool) -> None:
 def named_groups(
     cluster: Cluster, wanted: Sequence[str] | None, every: bool, done: str = ""
 ) -> list[str]:
-    """Returns the ids of the groups that match the names or patterns, or of all groups (``every``),
-    without duplicates.
+    """Returns the ids of groups without duplicates: all groups if ``every``, otherwise the groups
+    in ``wanted``, which are names or patterns.
 
-    Without a pattern, returns the names unchecked. Otherwise raises CommandError for arguments that
-    match no group. ``done`` is a participle such as "deleted" for the end of its text: "nothing was
-    deleted".
+    If ``wanted`` has no pattern, returns the names without a request to the cluster. Otherwise
+    raises CommandError for names and patterns that match no group. ``done`` is a participle, such
+    as "deleted", with which the error message ends: "nothing was deleted".
     """
     if wanted and not any(map(is_pattern, wanted)):
         return list(dict.fromkeys(wanted))

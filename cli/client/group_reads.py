@@ -212,8 +212,9 @@ def _of_kind(
 
 
 def _of_streams(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """Returns those groups in ``coordinators`` that are streams groups (KIP-1071). A member owns
-    the partitions that its active tasks read."""
+    """Returns the streams groups (KIP-1071) among the groups whose ids are the keys of
+    ``coordinators``. The result shows a member as owner of the partitions that its active tasks
+    read."""
     more = {"include_topology_description": False}
     answers = _described(cluster, coordinators, "StreamsGroupDescribe", "group_ids", more)
     found: dict[str, Group] = {}
@@ -391,7 +392,7 @@ def known_groups(
 
 
 def groups_with_offsets(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
-    """Returns groups and their committed offsets, including groups that do not exist."""
+    """Returns each group with its committed offsets. Groups that do not exist are included."""
     coordinators = cluster.coordinators(group_ids)
     groups = read_groups(cluster, coordinators)
     committed = committed_of_groups(cluster, coordinators)

@@ -102,8 +102,8 @@ class _Connection(http.client.HTTPConnection):
         return answer.status, bytes(body)
 
     def _who(self, stream: socket.socket) -> dict[str, str]:
-        """Returns the header with user name and password. Returns no header without a login, or if
-        the connection neither uses TLS nor ends at this machine."""
+        """Returns the header with user name and password. Returns no header if the user has no
+        password, or if the password would be sent to another machine without TLS."""
         login = self._security.login
         if login is None or not login.who.name or login.who.by_token:
             return {}

@@ -26,8 +26,8 @@ class Lag(NamedTuple):
 
 
 def partitions_of(known: Mapping[str, Known]) -> set[Partition]:
-    """Returns the partitions in which one of the groups has a committed offset, or that one of
-    their members owns."""
+    """Returns the partitions in which a group has a committed offset, and the partitions that a
+    member of a group owns."""
     return {key for group, committed in known.values() for key in (*committed, *group.owners)}
 
 

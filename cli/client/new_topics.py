@@ -54,8 +54,8 @@ def settled(cluster: Cluster, least: Mapping[str, int]) -> None:
     """Waits until the broker shows at least the partition counts in ``least``, all with leaders. A
     count of 0 means that the topic is deleted.
 
-    The controller responds before the brokers know of a change. Requests all topics, because before
-    Kafka 0.11 a request that names a topic creates it.
+    The controller responds before the brokers know of a change. The function requests the metadata
+    of all topics, because before Kafka 0.11 a request that names a topic creates this topic.
     """
     deadline = clock.monotonic_s() + cluster.timeout_s
     while clock.monotonic_s() < deadline:

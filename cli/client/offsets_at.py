@@ -42,8 +42,7 @@ class StableEnd(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """The number of offsets from the last stable offset to the log end, which open transactions
-        hold back."""
+        """The number of offsets from the last stable offset to the log end offset."""
         return max(0, self.end - self.stable)
 
 

@@ -57,8 +57,9 @@ def chosen() -> Security:
 
 
 def choose(file: Path | None, option: str = OPTION) -> None:
-    """Makes the security settings in ``file`` the default, or PLAINTEXT if ``file`` is None. The
-    file is read at the first use. Errors name ``option`` as the option that gave the file."""
+    """Makes the security settings in ``file`` the default of this process. If ``file`` is None, the
+    default is PLAINTEXT. The file is read when the settings are first used. Error messages about
+    the file name ``option``."""
     _chosen.set(None if file is None else _Choice(file, option))
 
 
@@ -83,7 +84,8 @@ def taking_it(command: Any) -> Any:
 
 def _behind_a_name() -> Any:
     def given(command_config: CommandConfig = None) -> None:
-        """Does nothing. The enclosing function copies its option --command-config."""
+        """Does nothing. The enclosing function copies the option --command-config from this
+        signature."""
 
     alone = typer.Typer(add_completion=False)
     alone.command()(given)

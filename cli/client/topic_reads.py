@@ -23,7 +23,8 @@ class Size(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """A group with committed offsets in a topic, or whose members own partitions of this topic."""
+    """A group that reads a topic: it has committed offsets in the topic, or its members own
+    partitions of the topic."""
 
     group_id: str
     offsets: int

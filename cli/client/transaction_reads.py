@@ -177,8 +177,8 @@ def known_transactions(cluster: Cluster, names: Collection[str]) -> dict[str, De
 
 
 def not_there(cluster: Cluster, missing: Sequence[str]) -> CommandError:
-    """Returns the error for missing transactional ids, or patterns without a match. Its text
-    suggests a similar existing id."""
+    """Returns the error for transactional ids that do not exist, and for patterns that match no id.
+    Its text suggests a similar existing id."""
     meant = nearest(missing, [each.transactional_id for each in list_transactions(cluster)])
     what = spelled(missing, "transactional id")
     return refused(what, errors.TRANSACTIONAL_ID_NOT_FOUND, "not found", meant)
@@ -222,7 +222,7 @@ def _producer(answer: Value) -> Producer:
 
 
 def _known(number: int) -> int | None:
-    """Returns ``number``; None for -1, with which Kafka says unknown."""
+    """Returns ``number``; None for -1, which is Kafka's value for unknown."""
     return None if number < 0 else number
 
 

@@ -49,8 +49,8 @@ def check(
         for each in found:
             output.say_folded(f"{each.verdict}: {each.sentence}")
             output.say_folded(f"    {each.advice}")
-        told = {each.broker for each in found if each.verdict == UNREACHABLE}
-        more = {node: why for node, why in unasked.items() if node not in told}
+        reported = {each.broker for each in found if each.verdict == UNREACHABLE}
+        more = {node: why for node, why in unasked.items() if node not in reported}
         for line in _unasked(more, len(facts.brokers)):
             output.say_folded(line)
     name = f"cluster {facts.cluster_id or 'without an id'}"
@@ -63,7 +63,7 @@ def check(
 
 
 def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
-    """Yields a line for each part of the cluster that could not be checked."""
+    """Yields a line for each check that was skipped because a broker could not be queried."""
     for node, why in unasked.items():
         yield f"broker {node} could not be queried for stray directories and its clock: {why}"
     if len(unasked) == brokers > 1:
@@ -94,9 +94,9 @@ def _look_once(cluster: Cluster, bootstrap: str) -> Looked:
     seen = faults(facts, views, session)
     cluster.deadline = clock.Deadline(cluster.timeout_s)
     asked = BrokerAnswers(every_api(cluster, "cluster check"))
-    told = asked.all("/api/cluster/check")
-    nodes = asked.first("/api/cluster/check", cluster.timeout_s, nodes="true") if told else None
-    found = reported_faults(told, nodes, twins(cluster, bootstrap, facts)) + seen
+    reported = asked.all("/api/cluster/check")
+    nodes = asked.first("/api/cluster/check", cluster.timeout_s, nodes="true") if reported else None
+    found = reported_faults(reported, nodes, twins(cluster, bootstrap, facts)) + seen
     return facts, found, dict(sorted(asked.unasked.items())) if len(facts.brokers) > 1 else {}
 
 
@@ -104,8 +104,8 @@ _LISTENERS = ("advertised.listeners", "listeners")
 
 
 def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
-    """Returns the brokers at the addresses in ``bootstrap`` whose id another broker has too.
-    Unreachable brokers are skipped."""
+    """Returns the brokers at the addresses in ``bootstrap`` that have the same id as another broker
+    of the cluster. Skips addresses where no broker can be reached."""
     known = {each.address for each in facts.brokers.values()}
     found = []
     for text in bootstrap.split(","):
@@ -127,17 +127,17 @@ def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
 
 
 def _claimed(reached: Connection, facts: Facts) -> Iterator[tuple[int, list[str]]]:
-    """Yields the own id and the listeners of the broker ``reached``.
+    """Yields the id and the listeners of the broker to which ``reached`` is connected.
 
-    A broker describes only the settings of its own id. Therefore this function requests the
-    settings of each known id. The list of listeners is empty if a listener has port 0, because its
-    real port is then unknown.
+    This function requests the settings of each known broker id, since a broker describes only the
+    settings of its own id. If a listener has port 0, its real port is not known; the list of
+    listeners is then empty.
     """
     for node in facts.brokers:
         try:
             settings = describe(reached, Resource(BROKER_RESOURCE, str(node)), [*_LISTENERS])
         except CommandError:
             continue
-        told = [str(settings[each]["value"] or "") for each in _LISTENERS if each in settings]
-        listeners = [each.strip() for text in told for each in text.split(",") if each.strip()]
+        reported = [str(settings[each]["value"] or "") for each in _LISTENERS if each in settings]
+        listeners = [each.strip() for text in reported for each in text.split(",") if each.strip()]
         yield node, [] if any(each.endswith(":0") for each in listeners) else listeners

@@ -78,8 +78,8 @@ class Replicas(NamedTuple):
 
     @property
     def under_min_isr(self) -> bool:
-        """True if writes with acks=all fail. If min.insync.replicas exceeds the number of replicas,
-        the number of replicas counts instead."""
+        """True if the partition has too few in-sync replicas for writes with acks=all. The required
+        number is min.insync.replicas, or the number of replicas if that is lower."""
         least = min(self.min_isr or 0, len(self.assigned))
         return self.has_leader and len(self.in_sync) < least
 
@@ -186,11 +186,11 @@ def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
     for start in range(0, len(topics), _TOPICS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[start : start + _TOPICS_AT_ONCE]]
         try:
-            told = describe_each(cluster.any, asked, [_MIN_ISR], explained=False)
+            described = describe_each(cluster.any, asked, [_MIN_ISR], explained=False)
         except CommandError as error:
             output.warn(f"{_MIN_ISR} of some topics is unknown: {error.why}")
             continue
-        for topic, entries in told.items():
+        for topic, entries in described.items():
             value = entries.get(_MIN_ISR, {}).get("value")
             if value is not None:
                 found[topic.name] = int(value)

@@ -30,8 +30,8 @@ UNREACHABLE = "UNREACHABLE"
 
 
 def faults(facts: Facts, views: Views, session: Session | None = None) -> list[Fault]:
-    """Returns all problems. With ``session``, the advice about brokers that did not respond is more
-    precise."""
+    """Returns all problems. If ``session`` is given, the advice about brokers that did not respond
+    is more precise."""
     found: list[Fault] = []
     for look in (_leaderless, _under_min_isr, _no_controller):
         found += look(facts)
@@ -144,22 +144,22 @@ def _other_views(facts: Facts, views: Views) -> list[Fault]:
             continue
         keys = facts.partitions.keys() | view.partitions.keys()
         differing = [key for key in sorted(keys) if _leader(facts, key) != _leader(view, key)]
-        told = []
+        parts = []
         if unknown := sorted(facts.brokers.keys() - view.brokers.keys()):
-            told.append(f"does not list {_brokers(unknown, 'and')}")
+            parts.append(f"does not list {_brokers(unknown, 'and')}")
         if gone := sorted(view.brokers.keys() - facts.brokers.keys()):
-            told.append(f"still lists {_brokers(gone, 'and')}")
+            parts.append(f"still lists {_brokers(gone, 'and')}")
         if differing:
-            told.append(f"reports other leaders for {counted(len(differing), 'partition')}")
-        if told:
+            parts.append(f"reports other leaders for {counted(len(differing), 'partition')}")
+        if parts:
             by_topic = _by_topic(differing)
             texts = [partitions_text(topic, numbers) for topic, numbers in by_topic.items()]
             where = f": {some(texts)}" if texts else ""
-            sentence = f"broker {node} {' and '.join(told)}{where}"
+            sentence = f"broker {node} {' and '.join(parts)}{where}"
             advice = (
                 f"clients of broker {node} get wrong metadata, because the broker misses the"
-                " controller's updates. Check its log and its connection to ZooKeeper or the"
-                " controller quorum; restart the broker if the connection works"
+                " controller's updates. Check the broker's log and its connection to ZooKeeper or"
+                " the controller quorum; restart the broker if the connection works"
             )
             found.append(Fault(OTHER_VIEW, sentence, advice, node, owned(by_topic)))
     return found
@@ -171,8 +171,8 @@ def _leader(facts: Facts, key: tuple[str, int]) -> int | None:
 
 
 def _not_preferred(facts: Facts) -> list[Fault]:
-    """Returns a fault if preferred leaders are in the ISR but do not lead. Other faults report
-    preferred leaders that are not in the ISR."""
+    """Returns a fault about partitions whose preferred leader is in the ISR but does not lead.
+    Other faults report preferred leaders outside the ISR."""
     hit = _where(
         facts,
         lambda each: (
@@ -180,7 +180,7 @@ def _not_preferred(facts: Facts) -> list[Fault]:
         ),
     )
     are = "is" if len(hit) == 1 else "are"
-    sentence = f"{_count(hit)} {are} not led by the preferred leader, which is in sync"
+    sentence = f"{_count(hit)} {are} not led by the preferred leader, although it is in sync"
     advice = (
         "`kafka-leader-election.sh --election-type preferred` elects preferred leaders now. With"
         " auto.leader.rebalance.enable=true, the controller elects them when the share of affected"
@@ -220,7 +220,7 @@ def _count(hit: list[Replicas]) -> str:
 
 
 def _brokers(nodes: list[int], between: str) -> str:
-    """Returns a text such as ``broker 1`` or ``brokers 1, 2 or 3``; ``between`` is the last
-    separator."""
+    """Returns broker ids as text, such as ``broker 1`` or ``brokers 1, 2 or 3``. ``between`` is the
+    word before the last id, such as ``or``."""
     *first, last = map(str, nodes)
     return f"brokers {', '.join(first)} {between} {last}" if first else f"broker {last}"

@@ -14,8 +14,8 @@ from cli.times import span
 Value = dict[str, Any]
 
 CLOCKS_APART_MS = 1000
-"""The maximum clock difference in ms that is not reported. The uncertainty of the measurement is
-first subtracted from the difference."""
+"""The maximum clock difference in ms that is not reported as a fault. The uncertainty of the
+measurement is first subtracted from the measured difference."""
 
 _SCRAM = "SCRAM-"
 
@@ -30,17 +30,19 @@ class Twin(NamedTuple):
 
 
 def reported_faults(
-    told: Mapping[int, Value], nodes: Value | None, twins: list[Twin]
+    responses: Mapping[int, Value], nodes: Value | None, twins: list[Twin]
 ) -> list[Fault]:
-    """Returns all problems. ``told`` contains the response of each broker. ``nodes`` is the result
-    of one broker's check of the nodes in ZooKeeper."""
+    """Returns all problems. ``responses`` contains the response of each broker. ``nodes`` is the
+    result of one broker's check of the nodes in ZooKeeper."""
     found = [_twin(each) for each in twins]
-    found += [_not_registered(node, each) for node, each in told.items() if each["epoch"] is None]
+    found += [
+        _not_registered(node, each) for node, each in responses.items() if each["epoch"] is None
+    ]
     if nodes is not None and nodes["bad_nodes"]:
         found.append(_bad_nodes(nodes))
-    found += _clocks(told)
-    found += _not_followed(told)
-    found += [_strays(node, each) for node, each in told.items() if each["strays"]]
+    found += _clocks(responses)
+    found += _not_followed(responses)
+    found += [_strays(node, each) for node, each in responses.items() if each["strays"]]
     return found
 
 
@@ -53,10 +55,10 @@ def _twin(twin: Twin) -> Fault:
     return Fault("ID_TWICE", sentence, advice, twin.broker, [])
 
 
-def _not_registered(node: int, told: Value) -> Fault:
+def _not_registered(node: int, responses: Value) -> Fault:
     sentence = (
         f"broker {node} runs but is not registered: its session with ZooKeeper is"
-        f" {told['zookeeper']}"
+        f" {responses['zookeeper']}"
     )
     advice = (
         f"the other brokers consider broker {node} dead. Check in its log whether the broker"
@@ -82,12 +84,12 @@ def _problem(bad: Value) -> str:
     return str(bad["why"]).removeprefix(f"ZooKeeper's node {bad['path']} ")
 
 
-def _clocks(told: Mapping[int, Value]) -> list[Fault]:
+def _clocks(responses: Mapping[int, Value]) -> list[Fault]:
     """Returns a fault for each broker whose clock differs from the median."""
-    if len(told) < 2:
+    if len(responses) < 2:
         return []
     offsets = {}
-    for node, each in told.items():
+    for node, each in responses.items():
         began_ms, ended_ms = each[ASKED]
         offsets[node] = each["now_ms"] - (began_ms + ended_ms) // 2, (ended_ms - began_ms) // 2
     middle = sorted(offset for offset, _ in offsets.values())[(len(offsets) - 1) // 2]
@@ -109,11 +111,11 @@ def _clocks(told: Mapping[int, Value]) -> list[Fault]:
     return found
 
 
-def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
+def _not_followed(responses: Mapping[int, Value]) -> list[Fault]:
     """Returns faults for configured quotas and credentials that Muster does not enforce. All
     brokers read the same quotas and credentials."""
     quotas, credentials, more = dict[str, list[str]](), dict[str, list[str]](), 0
-    for each in told.values():
+    for each in responses.values():
         more = max(more, each.get("more_not_followed", 0))  # an older Muster has neither field
         for row in each.get("not_followed", []):
             scram = [name for name in row["settings"] if name.startswith(_SCRAM)]
@@ -149,9 +151,9 @@ def _entities(settings: Mapping[str, list[str]]) -> str:
     return some(f"{entity} ({', '.join(names)})" for entity, names in sorted(settings.items()))
 
 
-def _strays(node: int, told: Value) -> Fault:
-    strays = told["strays"]
-    count = len(strays) + told["more_strays"]
+def _strays(node: int, responses: Value) -> Fault:
+    strays = responses["strays"]
+    count = len(strays) + responses["more_strays"]
     directories = "1 stray directory" if count == 1 else f"{count} stray directories"
     sentence = (
         f"broker {node} has {directories} of partitions that do not exist or have no replica on the"

@@ -15,18 +15,22 @@ from typing import Any
 Value = dict[str, Any]
 
 _HEARSAY = {"leader": {"told"}, "isr": {"isr", "controller"}, "controller": {"told"}}
-"""The causes, by kind of entry, with which a broker records a change that another broker made."""
+"""By kind of journal entry: the causes of entries whose writer did not make the change itself, but
+learned of it from another broker."""
 _REPEATED = {"unassigned"} | _HEARSAY["isr"]
 _LAST = 1 << 62
 
 
-def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
-    """Merges the journals of several brokers, given by broker id, into one list ordered as in
-    `in_order`. Equal entries of several brokers become one entry. ``told_by`` is the broker that
-    recorded an entry."""
+def merged(journals: Mapping[int, Iterable[Value]]) -> list[Value]:
+    """Merges the journals of several brokers into one list, ordered as in `in_order`. ``journals``
+    has the journal of each broker by broker id.
+
+    If several brokers recorded the same entry, the list has it once. The field ``told_by`` of an
+    entry is the id of the broker that recorded it.
+    """
     changes: dict[tuple[Any, ...], list[Value]] = {}
-    for node in sorted(told):
-        for entry in told[node]:
+    for node in sorted(journals):
+        for entry in journals[node]:
             changes.setdefault(_change(entry), []).append({**entry, "told_by": node})
     found: list[Value] = []
     for entries in changes.values():
@@ -95,8 +99,9 @@ def _is_hearsay(entry: Value) -> bool:
 
 
 def _distinct(entries: list[Value]) -> list[Value]:
-    """Returns the entries without the copies that other brokers recorded. If one broker recorded
-    the same sentence n times, these are n separate events, and n entries remain."""
+    """Returns one entry for each event, even if several brokers recorded the event. Entries of
+    different brokers with the same sentence are the same event. Entries of one broker with the same
+    sentence are different events."""
     found: dict[tuple[str, int], Value] = {}
     said: Counter[tuple[str, int]] = Counter()
     for entry in entries:

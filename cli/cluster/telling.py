@@ -13,11 +13,11 @@ from cli.times import instant
 
 Value = dict[str, Any]
 
-_NOTHING = "no history: no broker that could be queried has recorded an event"
+_NOTHING = "no history: the brokers that could be queried have recorded no event"
 _KEPT = "  [kept]"
 _LEGEND = "[kept]: recorded before the broker's last start"
 _WAITS_SHOWN = 10
-_MORE_WAITS = "deletions, reassignments and elections that also wait for brokers: {}"
+_MORE_WAITS = "further deletions, reassignments and elections that wait for brokers: {}"
 _WAITS = {
     "deletion": "deletion of {name}: waiting{since} for {brokers} to return or respond",
     "reassignment": "reassignment of {name}: waiting{since} for {brokers} to join the ISR",
@@ -35,7 +35,7 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
     moved = found["moved"]
     knows = _unasked(found, found["controller"], "the controller")
     if moved is None:
-        knows = knows or "no broker that could be queried has a record of the election"
+        knows = knows or "the brokers that could be queried have no record of the election"
         lines.append(f"reason unknown: {knows}")
     else:
         what = "no leader" if found["leader"] is None else "leader"
@@ -54,8 +54,8 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
 
 
 def _unasked(found: Value, broker: int | None, what: str) -> str:
-    """Returns a hint if ``broker``, which may know the reason, could not be queried; otherwise
-    ""."""
+    """Returns a hint that ``broker`` may know the reason of an event, but could not be queried.
+    Returns "" if it was queried."""
     if any(each["broker"] == broker for each in found["unasked"]):
         return f"broker {broker}, {what}, could not be queried"
     return ""
@@ -86,8 +86,8 @@ def _out(out: Value, leader: str) -> Iterator[str]:
 
 
 def _reason_without_successor(why: str) -> str:
-    """Returns the reason why a replica left the ISR, without the leader that was elected at that
-    time. Another broker may lead the partition now."""
+    """Returns ``why``, the reason why a replica left the ISR, but leaves out the leader that was
+    elected at that time: another broker may lead the partition now."""
     return why.partition("; broker ")[0]
 
 
@@ -117,9 +117,9 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
 
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
-    """Yields one line for all partitions in which the broker left the ISR for the same reason.
-    Differences in durations are ignored. Partitions with different leaders have different reasons
-    if the reason names the leader."""
+    """Yields lines about the broker's out-of-sync replicas. Partitions with the same reason share a
+    line. Reasons that differ only in durations are the same; reasons that name the leader are the
+    same only if the leader is the same."""
     reasons: dict[tuple[str | None, str | None, str | None], list[Value]] = {}
     for each in out:
         why = each["why"] and _reason_without_successor(each["why"])
@@ -129,7 +129,11 @@ def _out_by_reason(out: list[Value]) -> Iterator[str]:
     for rows in reasons.values():
         oldest = min(rows, key=lambda each: each["since_ms"] or 0)
         since = "" if oldest["since_ms"] is None else f" since {instant(oldest['since_ms'])}"
-        why = f": {oldest['why']}" if oldest["why"] else "; see the history of each partition"
+        why = (
+            f": {oldest['why']}"
+            if oldest["why"]
+            else "; run `muster cluster why` for each partition"
+        )
         yield f"    {_partitions(rows)}{since}{why}"
         if rows[0]["held_up"] is not None:
             yield f"        the broker reports: {rows[0]['held_up']}"
@@ -185,7 +189,10 @@ def _doing(doing: Value) -> Iterator[str]:
     yield f"pending work: {', '.join(busy)}" if busy else "no pending work"
     for each in doing["shutdowns"]:
         left = counted(each["partitions"], "partition")
-        yield f"broker {each['broker']} is shutting down; the controller must still move {left}"
+        yield (
+            f"broker {each['broker']} is shutting down; the controller must still move the"
+            f" leadership of {left}"
+        )
     for each in doing["unanswered"]:
         line = f"broker {each['broker']} has not responded to {each['request']} since"
         line += f" {instant(each['since_ms'])}; {counted(each['requests'], 'request')} queued"
@@ -208,8 +215,8 @@ def lines_of_waits(waits: list[Value]) -> list[str]:
 
 
 def _story(story: list[Value], last: int, knows: str = "") -> list[str]:
-    """Returns the last entries as lines. Without entries, returns one line that says why the
-    history is unknown: the text ``knows``, or a general reason."""
+    """Returns the last ``last`` entries of a history as lines. If the history has no entries,
+    returns one line that the history is unknown, with the reason ``knows`` or a general reason."""
     shown = in_order(story)[-last:]
     if not shown:
         return [f"history unknown: {knows}" if knows else _NOTHING]

@@ -94,9 +94,9 @@ def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) ->
         meant = nearest([topic], topics)
         hint = f"; did you mean {meant}?" if meant else "; `muster topics list` shows all topics"
         raise CommandError(f"topic {topic} does not exist{hint}")
-    told = asked.all(f"/api/cluster/partitions/{quote(topic, safe='')}/{index}")
-    story = merged({node: each["journal"] for node, each in told.items()})
-    epoch = max((each["leader_epoch"] for each in told.values()), default=-1)
+    responses = asked.all(f"/api/cluster/partitions/{quote(topic, safe='')}/{index}")
+    story = merged({node: each["journal"] for node, each in responses.items()})
+    epoch = max((each["leader_epoch"] for each in responses.values()), default=-1)
     leader = partition.leader if partition.has_leader else None
     moved = last_move(story, leader)
     return {
@@ -109,19 +109,19 @@ def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) ->
         "adding": list(partition.adding),
         "moving": partition.moving,
         "moved": moved,
-        "out": _out(facts, partition, told, story),
-        "waits": _first(told.values(), "waits"),
+        "out": _out(facts, partition, responses, story),
+        "waits": _first(responses.values(), "waits"),
         "story": story,
-        "topic_story": merged({node: each["topic_journal"] for node, each in told.items()}),
+        "topic_story": merged({node: each["topic_journal"] for node, each in responses.items()}),
     }
 
 
 def _out(
-    facts: Facts, partition: Replicas, told: Mapping[int, Value], story: list[Value]
+    facts: Facts, partition: Replicas, responses: Mapping[int, Value], story: list[Value]
 ) -> list[Value]:
     """Returns the out-of-sync replicas, each with the leader's data and the journal entry of its
     removal from the ISR."""
-    by_leader = told.get(partition.leader, {"out": []})["out"]
+    by_leader = responses.get(partition.leader, {"out": []})["out"]
     now = {each["broker"]: each for each in by_leader}
     found = []
     for replica in partition.assigned:
@@ -137,15 +137,15 @@ def _out(
                         field: known.get(field)
                         for field in ("records", "fetched_ms", "caught_up_ms")
                     },
-                    "held_up": told.get(replica, {}).get("held_up"),
+                    "held_up": responses.get(replica, {}).get("held_up"),
                 }
             )
     return found
 
 
 def _of_controller(facts: Facts, asked: BrokerAnswers) -> Value:
-    told = asked.all("/api/cluster")
-    here = told.get(facts.controller, {})
+    responses = asked.all("/api/cluster")
+    here = responses.get(facts.controller, {})
     return {
         "doing": here.get("doing"),
         "waits": here.get("waits"),
@@ -157,9 +157,9 @@ def _of_controller(facts: Facts, asked: BrokerAnswers) -> Value:
                 "controller_epoch": each["controller_epoch"],
                 "since_ms": each["controller_since_ms"],
             }
-            for node, each in sorted(told.items())
+            for node, each in sorted(responses.items())
         ],
-        "story": merged({node: each["journal"] for node, each in told.items()}),
+        "story": merged({node: each["journal"] for node, each in responses.items()}),
     }
 
 
@@ -169,10 +169,10 @@ def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
     if there is None and not here:
         known = ", ".join(map(str, facts.brokers))
         raise CommandError(f"broker {broker} does not exist; existing brokers: {known}")
-    told = asked.all(f"/api/cluster/brokers/{broker}")
+    responses = asked.all(f"/api/cluster/brokers/{broker}")
     clusters = asked.all("/api/cluster")
     own = clusters.get(broker)
-    story = merged({node: each["journal"] for node, each in told.items()})
+    story = merged({node: each["journal"] for node, each in responses.items()})
     return {
         "broker": broker,
         "address": there.address if there else None,
@@ -191,14 +191,14 @@ def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
         ],
         "out_of_isr": sum(broker in each.lagging for each in here),
         "story": story,
-        "session_story": _first(told.values(), "session_journal") or [],
+        "session_story": _first(responses.values(), "session_journal") or [],
     }
 
 
 def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
-    """Returns the partitions in which a broker is out of sync, as their leaders report them. A
-    leader that was elected after the replica left the ISR does not know the reason, but another
-    broker may know it."""
+    """Returns the partitions in which a broker is out of sync, as the partitions' leaders report
+    them. A leader that was elected after the replica left the ISR does not know the reason; the
+    reason then comes from another broker."""
     known: dict[tuple[str, int], Value] = {}
     for each in clusters.values():
         for row in each["partitions"]:
@@ -228,8 +228,9 @@ def _reason(out: Value) -> Value:
 
 
 def _explained(out: Value, story: list[Value]) -> Value:
-    """Returns ``out``, an out-of-sync replica. If the controller removed the replica from the ISR,
-    the result has the controller's reason."""
+    """Returns the out-of-sync replica ``out``. If its only known cause is that the controller
+    removed it from the ISR, its cause and reason are replaced by those in ``story``, the
+    controller's journal."""
     if out["cause"] == "controller":
         for entry in reversed(story):
             if entry["cause"] in ("stops", "stopped", "gone", "directory"):

@@ -29,7 +29,8 @@ _ORDER = (BAD, UNKNOWN, NOT_FOLLOWED, NO_EFFECT, HONOURED)
 
 @app.callback()
 def _config() -> None:
-    """Keep `check` a subcommand as long as `check` is the only subcommand."""
+    """Does nothing. Without this callback, typer would run `check` as `muster config`, because
+    `check` is the only subcommand."""
 
 
 @app.command()
@@ -75,7 +76,8 @@ def rows_of(file: Path) -> list[output.Row]:
 
 
 def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[output.Row]:
-    """Marks the rows of settings with a fault. Returns new rows for conflicts between settings."""
+    """Adds each fault to the row of the setting that causes it. Returns new rows for conflicts
+    between several settings."""
     protecting = {name for name, row in rows.items() if row["verdict"] == BAD}
     together: list[output.Row] = []
     for fault in faults:

@@ -230,8 +230,8 @@ def _shown(entry: dict[str, Any] | None) -> str | None:
 
 
 def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
-    """Returns the value of a setting after an operation. After DELETE, this is the value that then
-    applies."""
+    """Returns the value of a setting after an operation. After DELETE, this is the value from the
+    next source in Kafka's order, or "(default)"."""
     entry = before.get(operation.setting)
     if operation.operation == SET:
         return operation.value

@@ -41,8 +41,8 @@ def delete(
         return
     errors = _delete(cluster, list(known))
     if json:
-        told = {name: None if error is None else str(error) for name, error in errors.items()}
-        ends = {name: {"deleted": text is None, "error": text} for name, text in told.items()}
+        texts = {name: None if error is None else str(error) for name, error in errors.items()}
+        ends = {name: {"deleted": text is None, "error": text} for name, text in texts.items()}
         show_json([{**row, **ends[row["group"]]} for row in rows], True)
     report(errors, "group", _DONE, json=json)
 

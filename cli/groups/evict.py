@@ -44,7 +44,7 @@ def evict(
         ),
     ] = None,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="The reason in the broker's log.")
+        str, typer.Option("--reason", metavar="TEXT", help="The reason that the broker logs.")
     ] = "evicted by `muster groups evict`",
     dry_run: DryRun = False,
     execute: Execute = False,

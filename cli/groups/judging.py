@@ -243,7 +243,7 @@ def _over_the_wire(
 
 
 def _unread(known: Known, logs: Logs) -> Places:
-    """Returns the first unread offset of each partition in which a group has lag."""
+    """Returns the first unread offset of each partition in which a group has unread records."""
     found = {}
     for key in {*known.committed, *known.group.owners} & logs.keys():
         committed = known.committed.get(key)
@@ -283,8 +283,8 @@ def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bo
 def _old(
     cluster: Cluster, unread: Mapping[str, Places], times: Times, before_ms: int
 ) -> set[tuple[Partition, int]]:
-    """Returns the unread records that are not in ``times`` and were written before
-    ``before_ms``."""
+    """Returns the unread records that were written before ``before_ms`` according to ListOffsets.
+    Omits records whose timestamps are in ``times``."""
     places = {place for each in unread.values() for place in each.items()} - times.keys()
     if not places:
         return set()
@@ -327,8 +327,8 @@ def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> Group
 def _partitions(
     judgement: Judgement, facts: GroupFacts, older: Collection[Partition], now_ms: int
 ) -> dict[Partition, Judged]:
-    """Returns the verdict on each partition. For the partitions in ``older``, the known timestamp
-    is only an upper bound of the unread record's timestamp."""
+    """Returns the verdict and the lag in seconds of each partition. The lag of a partition in
+    ``older`` is unknown, because only a minimum age of its first unread record is known."""
     found = {}
     for each in facts.partitions:
         key = each.topic, each.partition
@@ -342,8 +342,9 @@ def _partitions(
 
 
 def _worded(finding: Finding, older: Collection[Partition]) -> Value:
-    """Returns a finding with the field names of /api. The start time is null if the finding is
-    about lag of a partition in ``older``."""
+    """Returns a finding with the field names of the HTTP API. ``older`` contains partitions for
+    which only a minimum age of the first unread record is known. A LAGGING finding about one of
+    them has no start time."""
     value: Value = {name: getattr(finding, name) for name in _FIELDS}
     if finding.verdict is Verdict.LAGGING and (finding.topic, finding.partition) in older:
         seconds = Thresholds().lagging_ms // 1000

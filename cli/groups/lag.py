@@ -52,8 +52,8 @@ def lag(
         int | None,
         whole_number(
             "--fail-above",
-            help="Exit with 4 if the lag of a line is above this number or unknown, or an offset"
-            " is outside the log.",
+            help="Exit with 4 if a lag is unknown or above this number, or if a committed offset is"
+            " outside the log.",
         ),
     ] = None,
     seconds: Annotated[
@@ -134,9 +134,9 @@ def _fail_above(looks: Sequence[Look], rows: Sequence[output.Row], most: int) ->
             if row.get("out_of_range") or row["verdict"] == Verdict.OUT_OF_RANGE
         ],
     }
-    told = [f"{reason}: {_names(found)}" for reason, found in reasons.items() if found]
-    if told:
-        raise CommandError("; ".join(told), FOUND)
+    parts = [f"{reason}: {_names(found)}" for reason, found in reasons.items() if found]
+    if parts:
+        raise CommandError("; ".join(parts), FOUND)
 
 
 def _names(groups: Sequence[str]) -> str:

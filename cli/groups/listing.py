@@ -86,8 +86,8 @@ def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> 
 
 
 def _in_short(row: output.Row) -> output.Row:
-    """Returns the row without the most common values: classic, consumer, and sentences of OK
-    verdicts."""
+    """Returns the row with null in place of the most common values: the type classic, the protocol
+    type consumer, and the sentence of an OK verdict."""
     usual = {"type": CLASSIC, "protocol_type": "consumer"}
     short = {field: None for field, value in usual.items() if row[field] == value}
     if row["verdict"] == Verdict.OK:
@@ -97,8 +97,8 @@ def _in_short(row: output.Row) -> output.Row:
 
 def _row(row: output.Row, look: Look | None) -> output.Row:
     if look is None:
-        told = {"verdict": None, "verdict_since_ms": None, "sentence": None}
-        return {**row, "members": None, "lag": None, **told}
+        judged = {"verdict": None, "verdict_since_ms": None, "sentence": None}
+        return {**row, "members": None, "lag": None, **judged}
     return {
         **row,
         "members": len(look.group.members),

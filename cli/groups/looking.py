@@ -53,8 +53,8 @@ class Look(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The total lag; None if the lag of any partition is unknown. Also None for a group without
-        partitions, which may have read nothing."""
+        """The total lag of the group. None if the lag of a partition is unknown, or if the group
+        has no partitions: such a group may have read nothing."""
         lags = [row["lag"] for row in self.offsets]
         return sum(max(0, lag) for lag in lags) if lags and None not in lags else None
 

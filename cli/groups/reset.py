@@ -52,7 +52,7 @@ ByDuration = Annotated[
     typer.Option(
         "--by-duration",
         metavar="TIME",
-        help="Reset to the first record since a duration ago, such as PT1H30M, P7D or 90m.",
+        help="Reset to the first record not older than a duration, such as PT1H30M, P7D or 90m.",
     ),
 ]
 OF_A_TIME = ("--to-datetime", "--by-duration")

@@ -99,8 +99,8 @@ def story(journal: Value) -> list[str]:
 
 
 def _of_streams(journal: Value) -> list[str]:
-    """Returns lines about the conditions for which a streams group waits. Returns no lines for
-    other groups."""
+    """Returns lines about a streams group: why it assigns no tasks, a requested shutdown, and the
+    tasks for which members wait. Returns no lines for other groups."""
     topology = journal.get("topology")
     if topology is None:
         return []
@@ -194,8 +194,9 @@ def advice(finding: Value, by: str) -> list[str]:
 
 
 def _mark(entry: Value) -> str:
-    """Returns the mark of a journal entry that comes from before the start of the broker: from the
-    saved journal or from the log. Returns "" for other entries."""
+    """Returns the mark of a journal entry from before the start of the broker, such as ``[kept]``.
+    The mark says whether the entry is from the saved journal or from the log. Returns "" for
+    entries since the start."""
     return _KEPT if entry["source"] == "kept" else _LOG if entry["source"] == "log" else ""
 
 
@@ -226,7 +227,7 @@ def _noted(note: Value) -> str:
         return str(note["text"])
     first, last = instant(note["since_ms"]), instant(note["at_ms"])
     who = f"static member {note['instance']}"
-    again = f"{who} was taken over {times} times between {first} and {last}"
+    again = f"another process took over {who} {times} times between {first} and {last}"
     return f"{again}, last: {note['text']}"
 
 
@@ -288,7 +289,7 @@ def _with_epochs(entry: Value) -> list[str]:
     if entry["moved"]:
         lines.append(f"    {epoch}: {entry['protocol']} assigns {entry['moved']}")
     if entry["phase"] == "assign":
-        lines.append(f"    {epoch}: waiting for a heartbeat, which computes the assignment")
+        lines.append(f"    {epoch}: the next heartbeat of a member computes the assignment")
     elif entry["phase"] == "revoke" and entry["awaited"]:
         waits = some(map(name_of, entry["awaited"]))
         lines.append(f"    {epoch}: waiting for {waits} to give up partitions")
@@ -333,7 +334,7 @@ def _outcome(entry: Value) -> str:
 
 
 def _got(entry: Value) -> str:
-    """Returns the assignments of the first members as text."""
+    """Returns the first assignments of a journal entry as text."""
     return some(
         f"{name_of(each)} got {partitions_of(each['partitions'], each['assignment_bytes'])}"
         for each in entry["assigned"]

@@ -193,8 +193,8 @@ def read_index(path: Path) -> Iterator[Entry]:
 
 
 def read_time_index(path: Path) -> Iterator[Entry]:
-    """Reads the ``.timeindex`` file of a segment: offsets, each with the largest timestamp of the
-    records up to it."""
+    """Reads the ``.timeindex`` file of a segment. Each entry has an offset, and the largest
+    timestamp of the records up to this offset."""
     base = base_offset(path)
 
     def made(timestamp_ms: int, relative: int) -> Entry:

@@ -80,8 +80,8 @@ class Change(NamedTuple):
 
 
 def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change]:
-    """Returns the changes without the leader epochs that the log does not confirm. A note replaces
-    such an epoch."""
+    """Checks the leader epoch of each change against the log. If the log does not confirm the
+    epoch, the change is returned without the epoch and with a note."""
     claims = {
         number: Claim(change.key, change.after.offset, change.after.leader_epoch)
         for number, change in enumerate(changes)
@@ -231,8 +231,8 @@ def finish(
 ) -> None:
     """Shows the changes, asks for confirmation, and makes the changes.
 
-    An unchanged offset is committed only if ``refreshes`` is set. It is shown only if it has a note
-    with the reason.
+    A change from an offset to the same offset is committed only if ``refreshes`` is set. It is
+    shown only if it has a note with the reason.
     """
     if refreshes:
         changes = [each if each.is_one else each._replace(note=_AGAIN) for each in changes]
@@ -256,7 +256,7 @@ def finish(
 
 
 def _show_nothing(rows: Sequence[output.Row], plan: Plan) -> None:
-    """Shows that nothing changes. The notes in ``rows`` contain the reasons."""
+    """Shows that the plan changes no offset. The notes in ``rows`` contain the reasons."""
     if plan.json:
         show_json(rows, False, plan.as_of_ms)
         return

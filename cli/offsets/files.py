@@ -70,9 +70,9 @@ def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
 def read(text: str, name: str, group: str | None) -> Groups:
     """Returns the groups in the text of a file of any supported form.
 
-    ``group`` replaces the id of the single group in the file, or is the id if the file contains
-    none. With several groups in the file, ``group`` is an error. Raises CommandError with the line
-    or entry that can't be read.
+    The file may contain offsets of one group without a group id, or with an id that ``group``
+    replaces. Raises CommandError if ``group`` is given for a file with several groups, or if a line
+    or entry of the file can't be read.
     """
     if not text.strip():
         raise CommandError(f"{name} is empty", USAGE)
@@ -177,6 +177,6 @@ def _number(entry: Mapping[str, Any], field: str, where: str, least: int, most: 
         number = None
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
         raise CommandError(
-            f"{where}: {field} is {value!r}; it must be a whole number from {least}", USAGE
+            f"{where}: {field} is {value!r}; it must be a whole number, {least} or more", USAGE
         )
     return number

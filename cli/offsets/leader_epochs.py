@@ -39,8 +39,8 @@ class Claim(NamedTuple):
 def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
     """Returns the claims that a consumer would accept by its own check (KIP-320).
 
-    The partition's log must contain the claimed epoch or a later epoch, and the end offset of the
-    epoch must be at least the claimed offset. A claim that can't be checked is not confirmed.
+    The log must contain the claimed epoch or a later epoch, and the claimed epoch must not end
+    before the claimed offset. A claim that can't be checked is not returned.
     """
     wanted = {claim for claim in claims if claim.leader_epoch >= 0}
     if not wanted:

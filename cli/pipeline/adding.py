@@ -43,8 +43,9 @@ class Added:
     interrupted: bool = False
 
     def take(self, before: Manifest, manifest: Manifest) -> None:
-        """Sets the numbers from the manifests before and after the command. An interrupted read may
-        have appended events that `GrowthReport` has not counted."""
+        """Computes the fields of this object from the manifests before and after the command. The
+        numbers in `GrowthReport` are not used, because they lack events that an interrupted read
+        has appended."""
         self.added = manifest.rows("events") - before.rows("events")
         self.cluster_id = manifest.cluster_id
         self.read_until_ms = manifest.read_until_ms
@@ -52,7 +53,11 @@ class Added:
 
     def __str__(self) -> str:
         what = output.counted(self.added, "new record") if self.added else "nothing new"
-        until = f", read until {instant(self.read_until_ms)}" if self.read_until_ms else ""
+        until = (
+            f"; the source was read until {instant(self.read_until_ms)}"
+            if self.read_until_ms
+            else ""
+        )
         has = output.counted(self.events, "record")
         return f"{self.archive}: {what}; the archive has {has}{until}"
 
@@ -85,7 +90,7 @@ def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
 
 @contextmanager
 def _saying(feed: BrokerFeed | StoredFeed) -> Iterator[None]:
-    """Prints the damaged files of the source when the block ends."""
+    """When the block ends, warns about each damaged file of the source."""
     try:
         yield
     finally:

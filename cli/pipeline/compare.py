@@ -85,8 +85,8 @@ def _span(window: Window) -> str:
 
 
 def _warn(found: Comparison) -> None:
-    """Warns of groups that occur in only one window, and of a window that begins before the history
-    does."""
+    """Prints warnings: for groups that occur in only one of the two windows, and for a window whose
+    start is before the first record of the history."""
     begins_ms = found.begins_ms
     for word, window in (("first", found.first), ("second", found.second)):
         if begins_ms is not None and window.since_ms < begins_ms:

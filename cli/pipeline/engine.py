@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DONE_SO_FAR = "finished tables are kept, and no table is half-written"
 _BRIEF_RECORDS = 100_000
-"""The number of records below which Spark's Java runs without its second compiler, which would then
-cost more time than it saves."""
+"""If a history has fewer records, Spark's Java runs without its second compiler (C2). In such a
+short run, the compiler takes more time than it saves."""
 
 EngineName = Annotated[
     str | None,
@@ -54,7 +54,8 @@ class Means(NamedTuple):
 
 
 NO_MEANS = Means(None, None, {}, False)
-"""The value of `Means` for a command without engine options."""
+"""The engine options of a command on which a user can't set engine options: all have their
+defaults."""
 
 
 def means_of(

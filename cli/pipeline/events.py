@@ -47,7 +47,7 @@ def events(
         typer.Option("--until-now", help="With --follow: end when all existing records are added."),
     ] = False,
     every: Annotated[
-        float, seconds("--every", least=0.1, help="With --follow: time between two reads.")
+        float, seconds("--every", least=0.1, help="With --follow: how often the source is read.")
     ] = 10.0,
     engine: EngineName = None,
     master: Master = None,
@@ -66,7 +66,7 @@ def events(
     parts += [name for name, value in (("--engine", engine), ("--master", master)) if value]
     if parts and follow:
         raise CommandError(
-            f"--follow adds the whole history, without an engine: leave out {', '.join(parts)}",
+            f"--follow adds all records and uses no engine: leave out {', '.join(parts)}",
             USAGE,
         )
     remote = not is_local(given["out"] or "")

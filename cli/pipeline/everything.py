@@ -39,20 +39,22 @@ def everything(
     conf: Conf = None,
     verbose: Verbose = False,
 ) -> None:
-    """Make every table and the report; the help shows the job's summary from JOBS instead."""
+    """Make every table and the report. The command's help does not show this text; it shows the
+    entry of JOBS."""
     means = means_of(engine, master, conf, verbose)
     if not incremental:
         run_job_command(NAME, given, means)
         return
     if given["overwrite"]:
         raise CommandError(
-            "--incremental keeps the archive and replaces its tables: leave out --overwrite",
+            "--incremental keeps the archive, and always replaces the tables: leave out"
+            " --overwrite",
             USAGE,
         )
     if given["catalog"]:
         raise CommandError(
-            "--incremental keeps an archive in --out: leave out --catalog; to fill a catalog,"
-            " name the archive with --source",
+            "--incremental and --catalog can't be combined: --incremental keeps an archive in the"
+            " folder --out. To fill a catalog from an archive, use --source ARCHIVE --catalog",
             USAGE,
         )
     needs(*LIGHT)

@@ -15,7 +15,7 @@ LIGHT = ("duckdb", "pyarrow", "numpy")
 SPARK = ("pyspark", "pandas")
 CONNECT = ("grpc", "grpc_status")
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
-_LOCKED = f"install this checkout's locked packages with make -C {_CHECKOUT} pipeline"
+_LOCKED = f"run `make -C {_CHECKOUT} pipeline` to install the packages of the pipeline"
 _LONGEST = 600
 _ROOM = (
     "free some space, or choose another disk with --out for tables and TMPDIR for temporary files;"
@@ -87,15 +87,15 @@ def _sentence(error: Exception, log: Path | None) -> CommandError | None:
     reason = _reason(error)
     ours = _PIPELINE_ERROR.match(reason)
     code = UNREACHABLE if ours and ours["kind"] == "Unreachable" else REFUSED
-    told = reason[ours.end() :] if ours else reason
-    return CommandError(f"Spark failed: {told}{also}", code)
+    message = reason[ours.end() :] if ours else reason
+    return CommandError(f"Spark failed: {message}{also}", code)
 
 
 def _of_duckdb(error: Exception) -> str:
-    told = " ".join(str(error).split())[:_LONGEST]
+    message = " ".join(str(error).split())[:_LONGEST]
     if type(error).__name__ == "OutOfMemoryException":
-        told += "; use --engine spark, or set TMPDIR to another disk"
-    return f"DuckDB failed: {told}"
+        message += "; use --engine spark, or set TMPDIR to another disk"
+    return f"DuckDB failed: {message}"
 
 
 def _of_engine(error: Exception) -> bool:

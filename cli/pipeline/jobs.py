@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 JOBS = {
     "events": "The history as a table, a row for each record.",
-    "commits": "Each commit with the previous one.",
+    "commits": "Each commit, and the group's previous commit for the partition.",
     "rewinds": "Commits below the previous offset, with the partition's owner.",
     "rates": "Commits and progress by group, topic and minute.",
     "generations": "The generations of each group: members, times and changes.",
-    "assignments": "Epochs, states, partitions and tasks of group members, and what moved.",
+    "assignments": "Epochs, states, partitions and tasks of members, and which of them moved.",
     "churn": "How often groups rebalance, and which members cause it.",
     "lag": "Lag over time, and partitions that will never catch up.",
     "retention": "Offsets that expire, dead groups, and the bytes that compaction saves.",
@@ -119,7 +119,8 @@ def show(summary: Summary, wanted: JobOptions) -> None:
         )
     if summary.torn:
         output.warn(
-            f"incomplete last batch in {output.counted(summary.torn, 'log')}: see table quarantine"
+            f"{output.counted(summary.torn, 'log')} ended in the middle of a batch: see table"
+            " quarantine"
         )
     for line in dict.fromkeys(f"  {_place(each)}: {each.reason}" for each in summary.unreadable):
         output.warn(line)

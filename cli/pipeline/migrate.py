@@ -76,7 +76,7 @@ File = Annotated[
 ]
 OldWay = Annotated[
     bool,
-    typer.Option("--old-way", help="Use the offsets that the broker serves by OffsetFetch v0."),
+    typer.Option("--old-way", help="Use the offsets that the broker returns for OffsetFetch v0."),
 ]
 Back = Annotated[
     bool,

@@ -20,19 +20,21 @@ def package(
     out: Annotated[
         str,
         typer.Option(
-            "--out", metavar="FOLDER", help="The folder for the archive and the main file."
+            "--out", metavar="FOLDER", help="The folder for the code archive and the main file."
         ),
     ] = "",
     master: Annotated[
         str,
-        typer.Option("--master", metavar="URL", help="The Spark master in the printed command."),
+        typer.Option(
+            "--master", metavar="URL", help="The Spark master that the printed command names."
+        ),
     ] = "spark://HOST:7077",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Write the archive and the main file for spark-submit; print the command that runs a job."""
+    """Write the code archive and main file for spark-submit; print the command that runs a job."""
     check_out(out)
     folder = Path(out)
     there = [name for name in (ARCHIVE, MAIN_FILE) if (folder / name).exists()]

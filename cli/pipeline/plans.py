@@ -49,7 +49,7 @@ Undo = Annotated[
 ]
 Apply = Annotated[
     Path | None,
-    typer.Option("--apply", metavar="PLAN", help="Carry out a plan from its file."),
+    typer.Option("--apply", metavar="PLAN", help="Make the changes of this plan."),
 ]
 Force = Annotated[
     bool,

@@ -102,7 +102,8 @@ def replicate(
 def what_is_known(
     source: Cluster, target: Cluster, committed: Mapping[Key, Position]
 ) -> dict[tuple[Log, int], Known]:
-    """Returns the data of both clusters about each partition and committed offset."""
+    """Returns what is known about each committed offset, in the source and in the target: the log
+    bounds of its partition, and the records at the offset."""
     wanted = sorted({(key.log, position.offset) for key, position in committed.items()})
     logs = {log for log, _ in wanted}
     bounds, there = bounds_of(source, logs), bounds_of(target, logs)

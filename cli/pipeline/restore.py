@@ -63,11 +63,16 @@ At = Annotated[
 ]
 Inside = Annotated[
     bool,
-    typer.Option("--inside", help="Use the log start or log end for an offset outside the log."),
+    typer.Option(
+        "--inside", help="Replace an offset outside the log with the log start or log end offset."
+    ),
 ]
 DeleteUnknown = Annotated[
     bool,
-    typer.Option("--delete-unknown", help="Delete offsets whose value at that time is unknown."),
+    typer.Option(
+        "--delete-unknown",
+        help="Delete the offset of each partition whose offset at that time is unknown.",
+    ),
 ]
 OtherCluster = Annotated[
     bool, typer.Option("--other-cluster", help="Allow the history of another cluster.")

@@ -87,7 +87,7 @@ def _stop(session: SparkSession) -> None:
 
     A separate thread uses its own connection to Java, because Ctrl-C may have interrupted a call on
     the main thread's connection. A Java process that does not stop in time ends together with this
-    Python process; PySpark would log a warning in this case, which is hidden.
+    Python process. PySpark's warning about such a Java process is hidden.
     """
     from py4j.protocol import Py4JError
 

@@ -29,7 +29,8 @@ SourceOption = Annotated[
         "--source",
         metavar="HOST:PORT|FOLDER",
         envvar="MUSTER_SOURCE",
-        help="A broker, a folder of partition folders, or a folder with table events.",
+        help="A broker, a folder of partition folders, or a folder that contains the table"
+        " `events`.",
     ),
 ]
 
@@ -49,7 +50,9 @@ def check_source(where: str, timeout_s: float, security: Security | None = None)
     from pipeline.sources.segment_files import list_folder
 
     if not where:
-        raise CommandError("name the history: --source HOST:PORT or --source FOLDER", USAGE)
+        raise CommandError(
+            "name the history's source: --source HOST:PORT (a broker) or --source FOLDER", USAGE
+        )
     with sentences():
         addresses = addresses_of(where)
         if addresses is not None:

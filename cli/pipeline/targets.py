@@ -44,8 +44,8 @@ class Target(Protocol):
         """Returns the present offsets. Keys without a committed offset are omitted."""
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """Returns the steps. If the log does not confirm the leader epoch of a step, the returned
-        step has a note in place of the leader epoch."""
+        """Returns the steps after a check of their leader epochs. If the log does not confirm the
+        leader epoch of a step, the returned step has no leader epoch, but a note."""
 
     def check(self, groups: Iterable[str], force: bool) -> None:
         """Raises CommandError if the offsets of one of the groups can't be changed now."""
@@ -148,7 +148,7 @@ class ZooKeeperTarget:
         running = self.offsets.read(groups).running
         if running and not force:
             raise CommandError(
-                f"group {min(running)} has consumers that commit to ZooKeeper now: stop the"
+                f"group {min(running)} has running consumers that commit to ZooKeeper: stop the"
                 " consumers first, or add --force"
             )
 
@@ -200,8 +200,8 @@ class OldWayTarget:
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """Implements Target.check. Raises no error, because a broker does not know which consumers
-        use version 0."""
+        """Implements Target.check. Raises no error. A broker does not know which consumers use
+        OffsetCommit version 0, so active consumers can't be detected."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
         """Implements Target.write. Raises CommandError for a deletion, because version 0 can't

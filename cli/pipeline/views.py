@@ -20,7 +20,9 @@ def views(
     ] = "",
     duckdb: Annotated[
         str,
-        typer.Option("--duckdb", metavar="FILE", help="Write a DuckDB file with all tables too."),
+        typer.Option(
+            "--duckdb", metavar="FILE", help="Also write a DuckDB file that contains all tables."
+        ),
     ] = "",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a DuckDB file that exists.")

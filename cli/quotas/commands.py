@@ -198,11 +198,11 @@ def _parsed(entity: Entity, text: str) -> tuple[str, float]:
 def _found(
     cluster: Cluster, named: Mapping[str, str | None]
 ) -> list[tuple[Entity, dict[str, Any]]]:
-    """Returns the quotas of the entities that have the given parts. Raises CommandError for an
-    invalid address without a quota.
+    """Returns the quotas of the entities that have the components ``named``. Raises CommandError if
+    ``named`` has an invalid address without a quota.
 
-    Quotas of all addresses are requested and compared here, because brokers compare texts: an
-    address has several spellings, and Kafka brokers also store host names.
+    Requests the quotas of all addresses and compares the addresses here: brokers compare texts, but
+    an address has several spellings, and Kafka brokers also store host names.
     """
     ip = named.get(IP)
     components = [_component(kind, name) for kind, name in named.items()]

@@ -54,7 +54,7 @@ def peek(
     ],
     most: Annotated[
         int,
-        whole_number("--max", "-n", least=1, most=INT32, help="Number of records of each state."),
+        whole_number("--max", "-n", least=1, most=INT32, help="At most N records of each state."),
     ] = 10,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,

@@ -52,9 +52,9 @@ def read_group(
     """Returns the share partitions of a group. Raises CommandError if the group does not read
     ``place``.
 
-    In a cluster, each share partition is as its leader shows it. ``unanswered`` has the leaders
-    that did not answer; a warning names them too. With --http, only the broker at that address is
-    queried.
+    In a cluster, the data of each share partition comes from its leader. ``unanswered`` has the
+    leaders that did not answer; a warning names them too. With --http, only the broker at that
+    address is queried.
     """
     api = api_of(cluster, what, http, timeout_s, group)
     asked = {name: value for name, value in place._asdict().items() if value is not None}
@@ -70,8 +70,8 @@ def read_group(
 
 
 def _read_leaders(cluster: Cluster, what: str, path: str, asked: Value, found: Value) -> None:
-    """Replaces each share partition in ``found`` by the share partition that its leader shows, if
-    the cluster has several brokers."""
+    """In a cluster of several brokers, requests each share partition in ``found`` from its leader,
+    and replaces the share partition by the leader's response."""
     topics = list(dict.fromkeys(row["topic"] for row in found["partitions"]))
     metadata = cluster.metadata(topics, cluster.deadline.left_s())
     if len(metadata["brokers"]) < 2:
@@ -97,16 +97,19 @@ def _read_leaders(cluster: Cluster, what: str, path: str, asked: Value, found: V
             missing.setdefault(leader, []).append(f"{where[0]}-{where[1]}")
         found["partitions"][number] = _named(_best(row, leader, rows), clients)
     for node, names in sorted(missing.items()):
-        why = brokers.unasked.get(node, "it does not know them")
+        why = brokers.unasked.get(node, "it does not know these partitions")
         found["unanswered"].append({"broker": node, "why": why, "partitions": names})
-        leader = f"broker {node} did not answer ({why})" if node >= 0 else "no broker leads them"
+        leader = f"broker {node} did not report these deliveries ({why})"
+        if node < 0:
+            leader = "the partitions have no leader"
         output.warn(f"deliveries in {some(names)} may be missing: {leader}")
 
 
 def _best(row: Value, leader: int, rows: dict[int, Value]) -> Value:
-    """Returns the leader's view of a share partition if the leader has loaded it, else a view with
-    the stored state and the leader's offsets of the log. ``row`` is the view of the group's
-    coordinator."""
+    """Returns the most complete row of a share partition. ``row`` is from the group's coordinator,
+    and ``rows`` are from the other brokers. If the leader has loaded the share partition, returns
+    the leader's row. Otherwise returns a row that has the stored delivery state, with the log
+    offsets from the leader's row."""
     led = rows.get(leader)
     if led is not None and led["loaded"]:
         return led
@@ -121,8 +124,8 @@ def _best(row: Value, leader: int, rows: dict[int, Value]) -> Value:
 
 
 def _named(row: Value, clients: dict[str, Value]) -> Value:
-    """Returns a view with the clients and hosts of the members, which only the coordinator of the
-    group knows."""
+    """Adds the client and the host of each member to a view, and returns the result. Only the
+    coordinator of the group knows the clients and hosts."""
     for each in (
         *row["in_flight"],
         *(one for seen in row["histories"] for one in seen["outcomes"]),

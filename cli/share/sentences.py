@@ -14,7 +14,7 @@ _SAID = {
     "accepted": "accepted {it} after {held}",
     "released": "released {it} after {held}",
     "rejected": "rejected {it} after {held}",
-    "gap": "reported after {held} that the log has no record",
+    "gap": "acknowledged {it} after {held} as a gap in the log",
     "lock expired": "did not acknowledge {it}: the lock expired after {held}",
     "session closed": "closed its share session after {held}",
 }
@@ -36,14 +36,15 @@ def of_partition(row: Value) -> list[str]:
     lines = [f"{name}: {', '.join(parts)}"]
     if row["deleted"] is not None:
         lines.append(
-            f"{name} {span_of(row['deleted'])}: deleted from the log before they were complete"
+            f"{name} {span_of(row['deleted'])}: deleted from the log before all were accepted,"
+            " rejected or archived"
         )
     return lines
 
 
 def history(row: Value, record: Value, limit: int) -> list[str]:
-    """Returns lines about records that share one history: the number of deliveries, and each
-    delivery. ``limit`` is the group's maximum number of deliveries."""
+    """Returns lines about consecutive records with the same delivery history: first the number of
+    deliveries, then each delivery. ``limit`` is the group's maximum number of deliveries."""
     many = record["first_offset"] != record["last_offset"]
     it = "them" if many else "it"
     number = record["deliveries"]
@@ -85,7 +86,7 @@ def of_record(row: Value, offset: int, limit: int) -> list[str]:
     if inside["state"] == "acquired":
         return [f"{name} is with a member", _held(inside)]
     if inside["state"] == "available":
-        return [f"{name} waits for the next fetch, after {number}"]
+        return [f"{name} had {number} and is available for the next delivery"]
     done = "accepted" if inside["state"] == "acknowledged" else "archived"
     return [f"{name} was {done} after {number}"]
 
@@ -95,7 +96,8 @@ def _name(row: Value) -> str:
 
 
 def _end(record: Value, it: str, limit: int) -> str:
-    """Returns the end of the sentence about a record: its present state."""
+    """Returns the end of a sentence about a record. It says whether the record is archived,
+    accepted or available."""
     at = instant(record["outcomes"][-1]["at_ms"])
     if record["archived_because"] == "too many deliveries":
         return f"; archived at {at} because delivery.count.limit is {limit}"
@@ -103,11 +105,12 @@ def _end(record: Value, it: str, limit: int) -> str:
         return f"; archived at {at} because a member rejected {it}"
     if record["state"] == "acknowledged":
         return f"; accepted at {at}"
-    return "; waiting for the next fetch" if record["state"] == "available" else ""
+    return "; waiting for the next fetch by a member" if record["state"] == "available" else ""
 
 
 def _holders(row: Value, record: Value) -> list[Value]:
-    """Returns the in-flight ranges in which members hold some of the records."""
+    """Returns ranges of ``row`` that a member has acquired and that contain an offset of
+    ``record``."""
     return [
         each
         for each in row["in_flight"]
@@ -120,13 +123,16 @@ def _holders(row: Value, record: Value) -> list[Value]:
 def _held(each: Value) -> str:
     end = f"until {instant(each['until_ms'])}"
     if each["pending"]:
-        end = "and has acknowledged; the acknowledgement is being stored"
+        end = "until its acknowledgement is stored"
     return f"    {instant(each['since_ms'])}  #{each['deliveries']} {who(each)} holds it {end}"
 
 
 def _complete(row: Value, name: str, offset: int) -> str:
     deleted, since = row["deleted"], row["known_since_ms"]
     if deleted is not None and deleted["first_offset"] <= offset <= deleted["last_offset"]:
-        return f"{name} was deleted from the log before it was complete"
+        return f"{name} was deleted from the log before it was accepted, rejected or archived"
     known = "" if since is None else f" since {instant(since)}"
-    return f"{name} is before the start offset {row['start_offset']}: no problem known{known}"
+    return (
+        f"{name} is complete: it is before the group's start offset {row['start_offset']}; the"
+        f" broker has recorded no problem{known}"
+    )

@@ -62,8 +62,8 @@ def why(
 
 
 def story(found: Value, wanted: Place, last: int) -> list[str]:
-    """Returns the lines about a share group that the HTTP API has returned, for at most ``last``
-    records."""
+    """Returns lines about the share group ``found``, which the HTTP API has described. The lines
+    contain the histories of at most ``last`` records."""
     lines = [f"{found['group']}  {found['state']}  members {len(found['members'])}"]
     limit = found["delivery_count_limit"]
     rows = found["partitions"]
@@ -81,7 +81,7 @@ def story(found: Value, wanted: Place, last: int) -> list[str]:
     more = len(records[last:]) + sum(row["more_histories"] for row in rows)
     if more:
         what = output.counted(more, "more range")
-        lines.append(f"{what} of records were delivered again or archived; see --last")
+        lines.append(f"{what} of records were delivered again or archived; --last N shows more")
     elif not records:
         lines.append("no record was delivered again or archived")
     return lines

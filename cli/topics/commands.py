@@ -85,8 +85,8 @@ def create(
     made = [name for name, error in errors.items() if error is None]
     settled(cluster, dict.fromkeys([*made, *there], 1))
     if json:
-        told = {name: None if error is None else str(error) for name, error in errors.items()}
-        output.show_json([{"topic": n, "created": n in made, "error": told.get(n)} for n in codes])
+        texts = {name: None if error is None else str(error) for name, error in errors.items()}
+        output.show_json([{"topic": n, "created": n in made, "error": texts.get(n)} for n in codes])
     else:
         for name in there:
             output.say(f"Topic {name} already exists")

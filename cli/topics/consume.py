@@ -43,7 +43,9 @@ FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at 
 Since = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="TIME", help="Start at a time, or at a duration ago, such as 90m or P7D."
+        "--from",
+        metavar="TIME",
+        help="Start at a time, or at a duration before now, such as 90m or P7D.",
     ),
 ]
 Offset = Annotated[
@@ -51,9 +53,13 @@ Offset = Annotated[
 ]
 Last = Annotated[
     int | None,
-    whole_number("--last", least=1, help="Start at the last N records of all partitions together."),
+    whole_number(
+        "--last", least=1, help="Start at the last N records, counted over all partitions."
+    ),
 ]
-UntilEnd = Annotated[bool, typer.Option("--until-end", help="Exit at the present log end offsets.")]
+UntilEnd = Annotated[
+    bool, typer.Option("--until-end", help="Exit after the records that exist now.")
+]
 Most = Annotated[int | None, whole_number("--max", "-n", least=1, help="Exit after N records.")]
 Idle = Annotated[
     float | None, seconds("--idle", least=0, help="Exit after this time without a record.")

@@ -232,8 +232,8 @@ class Consumer:
     def _between(
         self, begin: Mapping[Partition, int], ends: Mapping[Partition, int], number: int
     ) -> dict[Partition, deque[Record]]:
-        """Returns, for each partition, the last ``number`` records from the offset in ``begin`` to
-        the offset in ``ends``."""
+        """Reads each partition from its offset in ``begin`` to its offset in ``ends``. Returns the
+        last ``number`` records of each partition."""
         kept: dict[Partition, deque[Record]] = {key: deque(maxlen=number) for key in begin}
         self.positions, self.ends = dict(begin), dict(ends)
         while not self.ended:

@@ -29,7 +29,8 @@ class Outgoing(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The options that apply to every record."""
+    """How records are made from lines, files or values: the options of the command that are equal
+    for all records."""
 
     key: bytes | None = None
     separator: bytes | None = None
@@ -114,7 +115,7 @@ def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
-    """Yields, for each read from a stream, the lines that the read has completed, without line
+    """Reads a stream step by step. Yields the lines that each read has completed, without line
     ends."""
     begun = bytearray()
     number = 0

@@ -40,7 +40,8 @@ class Trim(NamedTuple):
     after: int
     note: str | None
     below: list[tuple[str, int]]
-    """The groups with a committed offset below the new log start offset, and these offsets."""
+    """The groups whose committed offset is below the new log start offset, each with its committed
+    offset."""
 
     @property
     def records(self) -> int:

@@ -80,7 +80,7 @@ ProducerEpoch = Annotated[
     whole_number(
         "--producer-epoch",
         most=INT16,
-        help="The producer's epoch; by default the epoch in the partition.",
+        help="The producer's epoch; default: the epoch that the partition's leader reports.",
     ),
 ]
 CoordinatorEpoch = Annotated[
@@ -88,7 +88,7 @@ CoordinatorEpoch = Annotated[
     whole_number(
         "--coordinator-epoch",
         most=INT32,
-        help="The coordinator's epoch; by default the epoch in the partition.",
+        help="The coordinator's epoch; default: the epoch that the partition's leader reports.",
     ),
 ]
 
@@ -111,7 +111,7 @@ def abort(
     producer: Annotated[
         int | None,
         whole_number(
-            "--producer-id", help="The transaction's producer, instead of its start offset."
+            "--producer-id", help="The transaction's producer id; replaces --start-offset."
         ),
     ] = None,
     producer_epoch: ProducerEpoch = None,
@@ -263,7 +263,8 @@ def _chosen(
     if not there:
         raise CommandError(f"{key[0]}:{key[1]} has no open transaction")
     raise CommandError(
-        f"{key[0]}:{key[1]} has no open transaction {what}; open transactions begin at {there}"
+        f"{key[0]}:{key[1]} has no open transaction {what}; open transactions begin at"
+        f" offset {there}"
     )
 
 

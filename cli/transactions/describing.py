@@ -181,10 +181,10 @@ def _times(row: output.Row) -> Sequence[str]:
     if row["open_ms"] is None:
         return ()
     left_ms = row["timeout_ms"] - row["open_ms"]
-    told = [f"open for {span(row['open_ms'])}, since {instant(row['started_ms'])}"]
+    parts = [f"open for {span(row['open_ms'])}, since {instant(row['started_ms'])}"]
     if row["state"] == "Ongoing":
-        told.append(f"times out in {span(left_ms)}" if left_ms > 0 else "the timeout has expired")
-    return told
+        parts.append(f"times out in {span(left_ms)}" if left_ms > 0 else "the timeout has expired")
+    return parts
 
 
 def _for_people(row: output.Row, now_ms: int) -> output.Row:

@@ -93,7 +93,7 @@ def hanging(
     if not rows:
         return
     if not json:
-        output.say("To abort the transactions, first make sure that the producers are stopped:")
+        output.say("Make sure that the producers are stopped, then abort the transactions:")
         for row in rows:
             output.say(f"    $ {row['command']}")
     places = output.counted(len(rows), "transaction")
@@ -119,7 +119,7 @@ def _longest_ms(cluster: Cluster) -> int:
 def _silent(
     cluster: Cluster, leaders: Mapping[Partition, Connection], least_ms: int
 ) -> list[Hanging]:
-    """Returns the open transactions without a write during the last ``least_ms`` ms."""
+    """Returns the open transactions in which no record was written in the last ``least_ms`` ms."""
     producers = producers_of(cluster, leaders)
     for (name, number), code in sorted(producers.refused.items())[:5]:
         output.warn(f"not checked: {name}:{number} ({NAMES.get(code, code)})")

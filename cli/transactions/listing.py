@@ -65,7 +65,7 @@ def list_ids(
         typer.Option(
             "--longer-than",
             metavar="TIME",
-            help="Show transactions open for longer than 90s, 15m or PT1H.",
+            help="Show transactions open for longer than a duration, such as 90s, 15m or PT1H.",
         ),
     ] = None,
     producer: Annotated[
@@ -117,8 +117,8 @@ def _add_clients(
             if http is not None:
                 raise
     for row in rows:
-        told = known.get(row["transactional_id"], {})
-        row.update(client=told.get("client"), host=told.get("host"))
+        reported = known.get(row["transactional_id"], {})
+        row.update(client=reported.get("client"), host=reported.get("host"))
 
 
 def _rows(cluster: Cluster, found: list[Listed]) -> list[output.Row]:

@@ -40,7 +40,7 @@ def why(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the client, waiting consumers and end of transactions. Needs Muster's HTTP API."""
+    """Show each transaction's client, waiting consumers and end. Needs Muster's HTTP API."""
     api = api_at(bootstrap, "transactions why", http, timeout)
     found = _asked(api, what)
     if "stories" in found:
@@ -60,8 +60,8 @@ def why(
 
 
 def _asked(api: Api, what: str) -> Value:
-    """Returns the transactional id ``what`` from the API. If this id does not exist, returns the
-    partition ``what``."""
+    """Returns the API's response about a transactional id or a partition. ``what`` is first
+    requested as a transactional id. If that fails, it is requested as a partition."""
     try:
         found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
         return found
@@ -125,18 +125,21 @@ def _held_lines(held: list[Value], more: int) -> list[str]:
     lists the other partitions."""
     if not held:
         return []
-    told = next((each for each in held if each["waits"]), held[0])
+    blocker = next((each for each in held if each["waits"]), held[0])
     rest = [
         f"{each['topic']}-{each['partition']} at offset {each['start_offset']}"
         for each in held
-        if each is not told
+        if each is not blocker
     ]
     if more > 0:
         rest.append(output.counted(more, "more partition"))
     if not rest:
-        return [told["sentence"]]
+        return [blocker["sentence"]]
     places = " and ".join(filter(None, [", ".join(rest[:-1]), rest[-1]]))
-    return [told["sentence"], f"the transaction also blocks read_committed consumers of {places}"]
+    return [
+        blocker["sentence"],
+        f"the transaction also blocks read_committed consumers of {places}",
+    ]
 
 
 def _of_place(found: Value) -> list[str]:

@@ -79,14 +79,16 @@ def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def _steady_instant(match: re.Match[str]) -> str:
-    """Returns the matched time. If its date is recent, replaces each digit by n."""
+    """Returns a time in the output of a command. If the date is recent, replaces each digit by n,
+    so that the output is the same in every run."""
     days = (date.today() - date.fromisoformat(match[1])).days
     is_fixed = match[1] in OF_DATA or abs(days) > RECENT_DAYS
     return match[0] if is_fixed else re.sub(r"\d", "n", match[0])
 
 
 def play(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """Runs the commands of a session and returns the session with the current output."""
+    """Runs the commands of a recorded session. Returns the session with the present output of each
+    command in place of the recorded output."""
     replaced = list(replaced)
     played = []
     lines = text.splitlines()

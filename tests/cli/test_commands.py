@@ -74,7 +74,9 @@ def test_topics_create_of_an_existing_topic_fails_without_if_not_exists(
     assert fine.stdout == f"Topic {name} already exists\n"
 
 
-def test_records_with_keys_are_consumed_in_the_order_of_each_key(broker: Broker, name: str) -> None:
+def test_records_with_the_same_key_are_consumed_in_the_order_in_which_they_were_produced(
+    broker: Broker, name: str
+) -> None:
     muster(broker, "topics", "create", name, "-p", "2")
     said = muster(broker, "produce", name, "--key-separator", ":", stdin="a:one\nb:two\na:three\n")
     read = muster(broker, "consume", name, "--from-beginning", "-n", "3", "--keys")

@@ -36,7 +36,8 @@ ENDLESS_S = 0.2
 CODES = {0, 1, 2, 3, 4, 130}
 RANDOM_LINES = 12
 VALUES = 25
-"""The number of random hostile values per option. The soak test uses all of them."""
+"""The number of hostile values, chosen at random, that the test tries for each option. The soak
+test tries all hostile values."""
 
 HOSTILE = [
     "", " ", "-", "--", "-1", "0", "1", "00", "٣", "1_000", "1e400", "nan", "inf", "-inf", "0x10",
@@ -164,8 +165,9 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def ended(path: str) -> Iterator[None]:
-    """Raises KeyboardInterrupt in an endless command. Raises `Hung` in another command that exceeds
-    its time limit."""
+    """Raises an exception in the block if the command ``path`` does not end in time. The exception
+    is KeyboardInterrupt, as by Ctrl-C, for a command that is meant to run without end, and `Hung`
+    for any other command."""
     alarms = [KeyboardInterrupt] if path in ENDLESS else []
 
     def alarm(*_: object) -> None:
@@ -225,11 +227,10 @@ def with_value(param: Any, value: str) -> list[str]:
 
 
 def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[list[str]]:
-    """Yields command lines in which one option or argument has a hostile value.
-
-    Each option and argument gets ``count`` values. An option that all commands share gets only four
-    values. An option of an endless command gets at most `VALUES`, because such a command is slow.
-    """
+    """Yields command lines in which one option or argument has a hostile value. The number of
+    values per option or argument is ``count``, with two exceptions: 4 for an option that all
+    commands have, and at most `VALUES` in a command that runs until it is stopped, because such a
+    command is slow."""
     chance = random.Random(f"{SEED} {path}")
     words = words_of(path, folder)
     count = min(count, VALUES) if path in ENDLESS else count
@@ -255,7 +256,8 @@ def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
 
 
 def faults(path: str, lines: Iterable[list[str]]) -> str:
-    """Runs command lines. Returns those that fail, each with its error, or "" if all pass."""
+    """Runs command lines. Returns the command lines that fail, each with its error, or "" if all
+    pass."""
     found = []
     for line in lines:
         wrong = fault(path, line)

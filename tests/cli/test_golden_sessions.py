@@ -70,8 +70,8 @@ def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
 
 
 LATER_MS = 5 * 3_600_000
-"""The time in ms from the timestamps of the records to the session. A fixed time makes the printed
-lags equal in each run."""
+"""The commands run this number of ms after the timestamps of the records. A fixed time makes the
+printed lags equal in each run."""
 ITS_TIME_MS = datetime_ms("2026-01-31T12:00:00Z")
 
 
@@ -85,7 +85,8 @@ def times(broker: Broker) -> list[int]:
 
 
 def without_http(broker: Broker) -> list[tuple[str, str]]:
-    """Returns text replacements that remove the hints that a Muster broker has no HTTP listener."""
+    """Returns text replacements. They remove the hints which say that a Muster broker has no HTTP
+    listener."""
     lacks = (
         f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
         " serve the API (http.listener is off); start the broker with `muster serve --http"

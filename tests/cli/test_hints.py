@@ -19,8 +19,8 @@ NAMED = re.compile(r"`muster ([^`{]+)[`{]")
 FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), *sorted((CHECKOUT / "verdicts").glob("*.py"))]
 
 FOREIGN = {"`muster topics alter`"}
-"""Quoted commands that another tool has and Muster does not have. The error that quotes such a
-command names Muster's own command."""
+"""Commands in texts of errors that Muster does not have. The check allows them because the error is
+about a command of another tool, and also names Muster's own command."""
 
 
 def named_in(text: str) -> list[str]:

@@ -80,8 +80,8 @@ def muster(listener: str, advertised: str, **more: Any) -> Scripted:
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disables the check of the cluster behind an HTTP address, because these tests run no server
-    at the address."""
+    """Disables the check that an HTTP address belongs to the right cluster, because these tests run
+    no server at the address."""
     monkeypatch.setattr(Api, "check", lambda self, deadline: None)
 
 
@@ -120,7 +120,8 @@ def test_http_address_is_derived_from_the_settings_of_the_broker(
         (
             "127.0.0.1:9644",
             "127.0.0.1:9644",
-            "only for the broker's own machine; connect with `ssh -L 9644:127.0.0.1:9644 10.0.0.5`"
+            "which only the broker's own machine can reach; connect with `ssh -L"
+            " 9644:127.0.0.1:9644 10.0.0.5`"
             " and --http 127.0.0.1:9644, or open the listener as docs/operate/security.md describes"
             " (http.listener, http.authentication, http.security.protocol)",
         ),
@@ -238,7 +239,7 @@ def test_http_api_of_another_cluster_is_rejected_at_the_first_request() -> None:
     assert [path for path, _ in seen.asked] == ["/api/broker"]
 
 
-def test_cluster_id_of_the_http_api_is_checked_once_until_a_request_fails() -> None:
+def test_http_client_checks_the_cluster_id_again_only_after_a_failed_request() -> None:
     with answering(200, broker_of("ours")) as seen:
         asking = api(seen.port)
         asking.get("/api/groups")
@@ -345,7 +346,7 @@ def test_http_commands_exit_3_when_no_broker_answers(words: tuple[str, ...]) -> 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_http_commands_read_the_bootstrap_cluster_when_two_clusters_have_the_group(
+def test_http_commands_never_show_a_group_of_another_cluster_than_the_bootstrap_cluster(
     tmp_path: Path,
 ) -> None:
     ours = Broker(tmp_path / "ours", http="127.0.0.1:0")
@@ -389,7 +390,7 @@ def test_http_commands_read_the_bootstrap_cluster_when_two_clusters_have_the_gro
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_transactions_why_advises_a_partition_or_topic_for_an_unknown_argument(
+def test_error_of_transactions_why_suggests_a_correction_of_an_unknown_argument(
     tmp_path: Path,
 ) -> None:
     """If the argument is a topic, the error asks for a partition. If the argument is a partition of

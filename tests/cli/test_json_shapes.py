@@ -108,5 +108,7 @@ def parts_of(out: str) -> list[Any]:
         [{"internal": "yes"}],
     ],
 )
-def test_check_of_json_output_finds_a_string_that_scripts_must_parse(value: Any) -> None:
+def test_json_checker_rejects_numbers_lists_and_booleans_that_are_encoded_as_strings(
+    value: Any,
+) -> None:
     assert len(to_parse(value)) == 1

@@ -41,7 +41,7 @@ def test_narrow_table_wraps_sentences_and_shortens_names() -> None:
     )
 
 
-def test_very_narrow_table_prints_sentences_below_their_row() -> None:
+def test_very_narrow_table_prints_the_note_of_a_row_below_the_row() -> None:
     assert table(40) == (
         "GROUP    TOPIC                       LAG\n"
         "    NOTE\n"

@@ -24,7 +24,7 @@ KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
         (["__hidden"], ["__hidden"], []),
     ],
 )
-def test_function_chosen_returns_matching_names_and_patterns_without_a_match(
+def test_function_chosen_returns_matching_names_and_unmatched_patterns(
     wanted: list[str], names: list[str], missing: list[str]
 ) -> None:
     assert chosen(wanted, KNOWN, hidden=["__hidden"]) == (names, missing)

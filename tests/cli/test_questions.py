@@ -34,7 +34,6 @@ def ask() -> None:
 
 
 def fail() -> NoReturn:
-    """Raises an EOFError that does not come from a question on a terminal."""
     raise EOFError("no more bytes")
 
 
@@ -43,7 +42,7 @@ def at_a(terminal: ATerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", ATerminal())
 
 
-def test_error_names_the_option_that_replaces_a_question_when_input_ends(
+def test_error_names_the_option_to_use_when_input_ends_at_a_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_a(ATerminal(), monkeypatch)
@@ -59,7 +58,7 @@ def test_error_names_the_option_that_replaces_a_question_when_input_ends(
 
 
 @pytest.mark.parametrize("command", [ask, fail])
-def test_ctrl_c_exits_with_code_130_but_an_eof_error_of_the_program_is_raised(
+def test_ctrl_c_exits_with_code_130_but_an_eof_error_in_a_command_is_raised(
     command: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = typer.Typer()

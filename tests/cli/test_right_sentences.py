@@ -29,7 +29,9 @@ def test_empty_name_of_a_topic_or_group_is_rejected(words: str, said: str) -> No
 
 
 @pytest.mark.parametrize("word", ["pause", "restart", "start", "stop"])
-def test_error_about_groups_start_or_stop_advises_to_start_or_stop_consumers(word: str) -> None:
+def test_error_about_unknown_command_groups_start_or_groups_stop_mentions_consumers(
+    word: str,
+) -> None:
     said = instead("groups", word, [], [])
 
     assert said is not None

@@ -209,7 +209,7 @@ def test_serve_test_rejects_invalid_options_with_the_reason(
     assert said.startswith(sentence)
 
 
-def test_serve_rejects_option_with_stdin_without_option_test() -> None:
+def test_serve_rejects_the_option_with_stdin_if_the_option_test_is_not_set() -> None:
     assert refused("--with-stdin") == (2, "--with-stdin needs --test")
 
 
@@ -277,7 +277,7 @@ def test_error_of_serve_test_names_an_http_address_in_use() -> None:
     )
 
 
-def test_port_of_a_broker_that_the_stop_verb_stopped_stays_reserved() -> None:
+def test_verb_stop_keeps_the_port_of_the_broker_reserved() -> None:
     with tested() as muster:
         muster.post("/stop")
         code, said = refused("--test", "--listen", muster.bootstrap)

@@ -23,7 +23,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_every_muster_command_suggested_for_a_foreign_command_exists(sentence: str) -> None:
+def test_every_muster_command_suggested_for_a_command_of_another_tool_exists(sentence: str) -> None:
     nouns = {name.split()[0] for name in COMMANDS} | {"COMMAND"}
     for named in re.findall(r"`muster ([^`]+)`", sentence):
         noun, *more = named.split()

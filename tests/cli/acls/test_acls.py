@@ -136,7 +136,7 @@ def test_command_suggested_by_acls_explain_removes_only_the_denying_acl(at: list
     assert [row["host"] for row in acls("list --deny --json", *at).json] == ["10.0.0.9"]
 
 
-def test_acls_explain_notes_that_a_decision_depends_on_host_or_super_users(
+def test_command_acls_explain_says_that_a_decision_depends_on_host_or_super_users(
     at: list[str], secured: Broker, tmp_path: Path
 ) -> None:
     acls("add --principal User:* --deny --operation all --topic orders --host 10.0.0.9", *at)

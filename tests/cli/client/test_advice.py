@@ -30,7 +30,7 @@ def test_error_about_an_unreachable_bootstrap_advises_to_start_a_broker() -> Non
     assert caught.value.exit_code == UNREACHABLE
 
 
-def test_error_about_an_unreachable_other_broker_advises_cluster_check() -> None:
+def test_error_about_an_unreachable_cluster_member_advises_cluster_check() -> None:
     cluster = Cluster("a:9001", security=Mock())
     with pytest.raises(CommandError, match=r"9002 .*; `muster cluster check` shows") as caught:
         cluster.connect("a", 9002)

@@ -37,8 +37,8 @@ class Lane:
 
 
 class Lanes:
-    """A cluster that opens `Lane` connections. ``made`` records the number of connections of each
-    `lanes` call."""
+    """A fake cluster that opens further connections (`Lane`). For each call of `lanes`, ``made``
+    has the number of requested connections."""
 
     def __init__(self, together: int) -> None:
         self.barrier = threading.Barrier(together)
@@ -55,7 +55,7 @@ def ask(cluster: Lanes, values: Iterable[Value]) -> list[Value]:
     return at_once(cluster, calls)  # type: ignore[arg-type]
 
 
-def test_function_at_once_returns_results_in_call_order_from_concurrent_connections() -> None:
+def test_function_at_once_uses_concurrent_connections_and_returns_results_in_call_order() -> None:
     cluster = Lanes(together=LANES)
     values = [{"number": number} for number in range(3 * LANES)]
 

@@ -59,7 +59,7 @@ def test_command_that_uses_no_broker_ignores_muster_command_config(
 
 
 @pytest.mark.parametrize("words", [["topics", "list"], ["groups", "why", "g"]])
-def test_unreadable_file_of_muster_command_config_is_reported_with_the_variable(
+def test_error_about_an_unreadable_file_names_the_variable_muster_command_config(
     monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")

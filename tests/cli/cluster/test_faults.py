@@ -73,7 +73,7 @@ def test_healthy_cluster_has_no_faults() -> None:
     assert judged(seen()) == []
 
 
-def test_broker_down_is_listed_after_faults_of_higher_severity() -> None:
+def test_fault_of_a_broker_that_is_down_is_listed_after_more_severe_faults() -> None:
     topics = {
         "orders": [(1, [1, 2, 3], [1, 2]), (2, [2, 3, 1], [2]), (-1, [3], [3])],
         "events": [(1, [3, 1, 2], [1, 2])],
@@ -110,7 +110,7 @@ def test_replicas_added_by_a_reassignment_are_not_under_replicated() -> None:
     assert verdicts(judged(seen(topics))) == [("UNDER_REPLICATED", 3)]
 
 
-def test_under_min_isr_fault_advises_to_wait_for_the_reassignment() -> None:
+def test_advice_for_under_min_isr_is_to_wait_when_a_reassignment_adds_replicas() -> None:
     topics = {"orders": [(1, [1, 2], [1])]}
     [found] = judged(seen(topics, moves={("orders", 0): (2,)}))
 

@@ -55,16 +55,16 @@ _VARIES = re.compile(
     r"\d+\.\d s(?= ago| or more)|(?:90\.0|8\d\.\d) s(?= ahead)"
     r"|(?<=broker epoch )\d+|(?<=  epoch )\d+"
 )
-"""Matches figures that depend on the machine's load, such as ages. The figure for a clock that is
-90 s ahead can be lower by the duration of the request."""
+"""Matches figures that differ from run to run because of the machine's load, such as ages. One
+broker's clock is 90 s ahead; its printed figure is 90 s minus the duration of the request."""
 _SOONER = re.compile(
     r"^(\S+  broker (\d) has registered  \(broker \d\)\n)"
     r"((?:\S+  the ZooKeeper session is established\n)?"
     r"\S+  broker \2 has registered \(broker epoch N\)\n)",
     re.MULTILINE,
 )
-"""Matches two entries about the same registration in the wrong order: the controller's entry before
-the broker's entry. Their order differs between runs."""
+"""Matches two entries about the same registration if the controller's entry is before the broker's
+entry. The order of these entries differs between runs."""
 
 
 @asynccontextmanager

@@ -94,7 +94,7 @@ def test_function_last_move_returns_the_entry_about_the_election_of_the_current_
     assert last_move([], 1) is None
 
 
-def test_function_lines_of_partition_shows_replicas_outside_the_isr_and_pending_work() -> None:
+def test_partition_lines_show_replicas_outside_the_isr_and_pending_work() -> None:
     story = merged({1: [SLOW], 2: [CREATED, GONE]})
     found = {
         "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
@@ -132,7 +132,7 @@ def test_function_lines_of_partition_shows_replicas_outside_the_isr_and_pending_
     ]
 
 
-def test_function_lines_of_partition_reports_a_missing_history() -> None:
+def test_cluster_why_reports_a_partition_without_recorded_events() -> None:
     found = {
         "topic": "orders", "partition": 0, "leader": None, "leader_epoch": None, "replicas": [3],
         "isr": [3], "adding": [], "moving": False, "controller": None, "unasked": [],
@@ -142,12 +142,12 @@ def test_function_lines_of_partition_reports_a_missing_history() -> None:
     assert lines_of_partition(found, 5) == [
         "orders-0  no leader",
         "replicas 3  ISR 3",
-        "reason unknown: no broker that could be queried has a record of the election",
-        "no history: no broker that could be queried has recorded an event",
+        "reason unknown: the brokers that could be queried have no record of the election",
+        "no history: the brokers that could be queried have recorded no event",
     ]
 
 
-def test_function_lines_of_broker_shows_why_its_replicas_are_out_of_sync() -> None:
+def test_lines_about_a_broker_show_why_its_replicas_are_out_of_sync() -> None:
     row = {"topic": "orders", "leader": 1, "since_ms": 1_700_000_000_000, "cause": "slow",
            "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None,
            "held_up": "the disk is full"}  # fmt: skip
@@ -171,9 +171,7 @@ def test_function_lines_of_broker_shows_why_its_replicas_are_out_of_sync() -> No
     ]
 
 
-def test_function_lines_of_broker_omits_the_new_leader_from_the_reason_for_several_partitions() -> (
-    None
-):
+def test_cluster_why_merges_partitions_whose_reasons_differ_only_in_the_new_leader() -> None:
     gone = "broker 2 is no longer registered in ZooKeeper"
     led = "the leader, broker {}, is no longer registered in ZooKeeper; broker {} is the first live"
     row = {"topic": "orders", "since_ms": 1_700_000_000_000, "cause": "gone", "records": None,
@@ -198,7 +196,7 @@ def test_function_lines_of_broker_omits_the_new_leader_from_the_reason_for_sever
     ]
 
 
-def test_function_lines_of_controller_shows_pending_work_and_the_awaited_brokers() -> None:
+def test_output_about_the_controller_shows_its_pending_work_and_the_brokers_it_waits_for() -> None:
     doing = {
         "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
         "shutdowns": [{"broker": 3, "partitions": 2}],
@@ -222,14 +220,14 @@ def test_function_lines_of_controller_shows_pending_work_and_the_awaited_brokers
         "broker 1 is the controller, epoch 4",
         "broker 2 considers broker 3 the controller",
         "pending work: 3 partitions to check, 1 write to ZooKeeper in flight",
-        "broker 3 is shutting down; the controller must still move 2 partitions",
+        "broker 3 is shutting down; the controller must still move the leadership of 2 partitions",
         "broker 2 has not responded to LeaderAndIsr since 2023-11-14T22:13:20Z; 4 requests queued:"
         " no connection",
         "deletion of orders: waiting since 1970-01-01T00:00:00Z for broker 3 to return or respond",
         "leader election of orders-1: waiting since 1970-01-01T00:00:00Z for broker 3 of the last"
         " ISR to return",
-        "deletions, reassignments and elections that also wait for brokers: 7",
-        "no history: no broker that could be queried has recorded an event",
+        "further deletions, reassignments and elections that wait for brokers: 7",
+        "no history: the brokers that could be queried have recorded no event",
     ]
 
 
@@ -275,7 +273,7 @@ def test_cluster_why_lines_name_the_unreachable_broker_whose_journal_is_missing(
     ]
 
 
-def test_function_left_isr_returns_an_entry_that_has_no_previous_isr() -> None:
+def test_entry_about_a_broker_that_left_the_isr_is_found_when_the_previous_isr_is_empty() -> None:
     first = led(0, "told", "the controller reports broker 3 as leader", 3, 0, [1, 2, 3])
     then = {**TOLD, "isr_before": []}
 

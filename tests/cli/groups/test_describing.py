@@ -38,7 +38,7 @@ def test_headline_shows_the_number_of_findings_that_the_response_omits() -> None
     assert headline(told)[-1] == "and 7 more findings of the same or lower severity"
 
 
-def test_verdict_computed_by_the_command_precedes_the_findings_of_the_broker() -> None:
+def test_groups_describe_shows_the_verdict_of_the_group_before_other_findings() -> None:
     told = GroupHealth("OUT_OF_RANGE", None, "it is outside", [finding("FLAPPING")])
     assert headline(told)[:2] == ["OUT_OF_RANGE: it is outside", "FLAPPING: it is FLAPPING"]
 
@@ -48,7 +48,9 @@ def test_headline_of_a_group_without_findings_shows_ok() -> None:
     assert headline(GroupHealth()) == []
 
 
-def test_group_with_only_refused_kip_848_clients_is_described(tmp_path: Path) -> None:
+def test_groups_describe_shows_a_group_when_all_joins_by_its_kip_848_clients_were_refused(
+    tmp_path: Path,
+) -> None:
     described, unknown, why = asyncio.run(_commands(tmp_path))
 
     assert described.code == 0, described.err

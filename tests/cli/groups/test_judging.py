@@ -223,7 +223,7 @@ def test_http_address_of_another_cluster_is_rejected(
 
 
 @pytest.mark.interop
-def test_groups_list_shows_out_of_range_before_the_broker_has_judged_the_group(
+def test_groups_list_shows_the_verdict_out_of_range_before_the_broker_has_judged_the_group(
     muster: Broker, name: str
 ) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
@@ -299,14 +299,14 @@ def test_details_of_ok_groups_are_not_requested_when_there_are_many_groups(
     assert sorted(api.asked) == ["/api/groups/g3", "/api/groups/g4"]
 
 
-def test_details_of_every_group_are_requested_when_there_are_few_groups() -> None:
+def test_command_requests_each_group_from_the_http_api_when_there_are_few_groups() -> None:
     api = Api(["OK", "LAGGING"])
     told(api)
 
     assert sorted(api.asked) == ["/api/groups/g0", "/api/groups/g1"]
 
 
-def test_verdict_of_the_group_details_overrides_the_verdict_of_the_list() -> None:
+def test_newer_verdict_in_the_details_of_a_group_replaces_the_verdict_in_the_group_list() -> None:
     anew = {"verdict": "STALLED", "since_ms": 7, "sentence": "it stands"}
     found = told(Api(["OK"], [anew]))["g0"]
     well = told(Api(["LAGGING"]))["g0"]
@@ -315,7 +315,7 @@ def test_verdict_of_the_group_details_overrides_the_verdict_of_the_list() -> Non
     assert (well.verdict, well.sentence) == ("OK", "the group no longer has a problem")
 
 
-def test_partitions_of_an_ok_group_are_ok_although_no_timestamps_were_looked_up() -> None:
+def test_partitions_of_a_group_with_verdict_ok_are_ok_without_timestamp_lookups() -> None:
     group = Group("g", "classic", "Stable", "consumer", "range", "", [], {})
     known = Known(group, {("t", 0): Committed(5)})
     logs = {("t", 0): Bounds(0, 9)}

@@ -42,14 +42,14 @@ def commit(group: str, *offsets: str) -> None:
 
 @pytest.fixture
 def outside(broker: Broker, topic: str) -> str:
-    """Returns a group with an offset after the log end offset of partition 0 and one before the log
-    start offset of partition 1."""
+    """Commits two offsets of a group: one above the log end offset of partition 0, and one below
+    the log start offset of partition 1. Returns the group id."""
     commit(topic, f"{topic}:0=10006", f"{topic}:1=1")
     trim(broker, topic, 1, 4)
     return topic
 
 
-def test_all_lag_tables_mark_offsets_outside_their_logs(outside: str) -> None:
+def test_every_lag_table_marks_committed_offsets_outside_the_log(outside: str) -> None:
     [above, below] = run("groups", "lag", outside, "--json").json
     [described] = run("groups", "describe", outside, "--json").json
     table = run("groups", "lag", outside).out
@@ -63,7 +63,7 @@ def test_all_lag_tables_mark_offsets_outside_their_logs(outside: str) -> None:
     assert "-10000" in table
 
 
-def test_offset_after_the_log_end_fails_the_check_and_does_not_reduce_total_lag(
+def test_groups_lag_with_fail_above_fails_when_a_committed_offset_is_outside_the_log(
     outside: str,
 ) -> None:
     line = ("groups", "lag", outside, "--fail-above", "1000000")
@@ -103,7 +103,9 @@ def lag_above_0(group: str) -> Ran:
 
 
 @pytest.mark.usefixtures("reader")
-def test_uncommitted_partition_has_lag_0_only_when_it_is_empty(broker: Broker, topic: str) -> None:
+def test_lag_without_a_committed_offset_is_0_only_when_the_partition_is_empty(
+    broker: Broker, topic: str
+) -> None:
     unread = lag_above_0(topic)
     trim(broker, topic, 1, RECORDS)
     empty = lag_above_0(topic)

@@ -37,7 +37,7 @@ def test_groups_list_omits_verdicts_when_the_user_may_not_read_offsets(
 
 
 @pytest.mark.interop
-def test_groups_list_prints_no_group_matches_when_no_group_matches(at: Broker) -> None:
+def test_groups_list_prints_a_message_when_no_group_matches(at: Broker) -> None:
     assert run("groups", "list", "no-such-*").out == "No group matches\n"
     assert run("groups", "list", "--state", "Dead").out == "No group matches\n"
 

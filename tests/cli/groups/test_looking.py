@@ -58,7 +58,7 @@ def test_option_fail_above_fails_when_lag_is_unknown_or_above_the_limit(
 
 
 @pytest.mark.parametrize("state", ["Stable", "Empty"])
-def test_option_fail_above_0_does_not_fail_when_the_lag_is_0(state: str) -> None:
+def test_groups_lag_with_fail_above_0_succeeds_when_the_lag_is_0(state: str) -> None:
     found = look(0, 0, state=state)
     lag._fail_above([found], lag._partitions([found], wide=False, json=True), 0)
     lag._fail_above([found], lag._totals([found]), 0)

@@ -57,7 +57,7 @@ def test_partitions_of_a_streams_member_are_those_that_its_active_tasks_read() -
     assert inputs_of(None, member) == {}
 
 
-def test_groups_why_shows_problem_delay_shutdown_and_waiting_members_of_a_streams_group() -> None:
+def test_groups_why_prints_the_reasons_why_streams_tasks_are_not_assigned() -> None:
     wait = {"waiting": "b", "task": "0_2", "role": "active", "member": "a"}
     journal = {
         "group": "counts",

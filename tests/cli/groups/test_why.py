@@ -110,7 +110,7 @@ def test_rebalance_in_progress_shows_awaited_members_and_deadline() -> None:
     ]
 
 
-def test_member_changes_shown_below_a_rebalance_omit_the_cause_of_the_rebalance() -> None:
+def test_groups_why_shows_the_member_change_that_caused_a_rebalance_only_once() -> None:
     changes = [
         {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
@@ -124,9 +124,7 @@ def test_member_changes_shown_below_a_rebalance_omit_the_cause_of_the_rebalance(
     ]
 
 
-def test_restarted_client_is_shown_below_the_rebalance_that_it_caused_and_in_the_last_line() -> (
-    None
-):
+def test_groups_why_shows_a_client_restart_in_the_rebalance_and_in_the_last_line() -> None:
     same = {"member": "a-0", "words": "the same client rejoined with a new member id"}
     changes = [
         {"at_ms": NOW_MS, "what": "joined", "same_client": same, **member("a-1")},
@@ -160,7 +158,7 @@ def test_repeated_takeovers_of_a_static_member_are_shown_in_one_line() -> None:
     note |= {"instance": "si", "times": 60, "since_ms": NOW_MS}
     lines = story(journal(rebalances=[rebalance()], notes=[note]))
     assert lines[-1] == (
-        f"{instant(NOW_MS + 60_000)}  static member si was taken over 60 times between"
+        f"{instant(NOW_MS + 60_000)}  another process took over static member si 60 times between"
         f" {instant(NOW_MS)} and {instant(NOW_MS + 60_000)}, last: {text}"
     )
 
@@ -228,7 +226,7 @@ def test_events_of_all_kinds_are_shown_in_chronological_order() -> None:
     ]
 
 
-def test_rebalances_before_the_broker_start_are_marked_with_their_source_kept_or_log() -> None:
+def test_groups_why_marks_each_rebalance_before_the_broker_start_with_its_source() -> None:
     log = {"source": "log", "cause": "unknown", "assigned": [], "began_ms": NOW_MS - 60_000}
     kept = rebalance(source="kept", outcome="stopped", began_ms=NOW_MS - 30_000)
     lines = story(journal(rebalances=[rebalance(**log), kept, rebalance()]))
@@ -244,7 +242,7 @@ def test_rebalances_before_the_broker_start_are_marked_with_their_source_kept_or
     ]
 
 
-def test_group_without_events_prints_no_events_since_the_broker_started() -> None:
+def test_groups_why_prints_a_sentence_when_the_group_has_no_events() -> None:
     assert story(journal())[1:] == ["no events since the broker started"]
 
 
@@ -276,7 +274,7 @@ def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_offsets_expiring_rejects_a_value_of_option_within_without_a_unit() -> None:
+def test_offsets_expiring_rejects_a_duration_without_a_unit() -> None:
     done = run("offsets", "expiring", "--within", "30", code=2)
     assert "--within 30" in done.stderr
 

@@ -114,14 +114,14 @@ def test_many_offsets_are_committed_in_several_requests(
         (None, None, False),
     ],
 )
-def test_planned_offset_is_a_change_only_when_offset_or_metadata_differs(
+def test_step_of_a_plan_is_a_change_only_when_it_changes_offset_or_metadata(
     before: Committed | None, after: Committed | None, expected: bool
 ) -> None:
     assert Change("g", ("t", 0), before, after).is_one is expected
 
 
 @pytest.mark.parametrize(("refreshes", "kept"), [(False, [1, 2]), (True, [0, 1, 2])])
-def test_plan_with_argument_refreshes_false_omits_unchanged_offsets(
+def test_plan_of_offset_changes_shows_an_unchanged_offset_only_if_it_is_committed_again(
     refreshes: bool, kept: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[dict[str, Any]] = []

@@ -88,7 +88,7 @@ def test_leader_epoch_is_confirmed_only_if_a_consumer_would_accept_it(
     assert confirmed(Leader(), [claim]) == ({claim} if true else set())  # type: ignore[arg-type]
 
 
-def test_two_leader_epochs_of_a_partition_are_confirmed_by_two_requests() -> None:
+def test_two_leader_epochs_of_the_same_partition_are_checked_in_two_requests() -> None:
     leader = Leader()
     claims = [Claim(ONE, 9, 2), Claim(ONE, 9, 5), Claim(TWO, 9, 5), Claim(TWO, 120, 5)]
 
@@ -231,7 +231,9 @@ def test_offsets_import_omits_leader_epochs_of_another_cluster(scene: Scene) -> 
 
 
 @pytest.mark.interop
-def test_imported_offset_outside_its_log_has_notes_about_offset_and_epoch(scene: Scene) -> None:
+def test_offsets_import_notes_an_offset_outside_its_log_and_an_omitted_leader_epoch(
+    scene: Scene,
+) -> None:
     file = Path("outside.csv")
     file.write_text(f"group,topic,partition,offset,leader_epoch\n{scene.name},{scene.name},0,99,37")
 
@@ -278,9 +280,9 @@ def test_migrate_from_a_file_omits_leader_epochs_of_another_cluster(
 
 
 @pytest.mark.interop
-def test_restore_omits_unconfirmed_epochs_when_a_plan_is_applied_or_undone(scene: Scene) -> None:
-    """An undo restores the previous offset without its leader epoch, if the epoch is
-    unconfirmed."""
+def test_restore_commits_no_unconfirmed_leader_epoch_when_it_applies_or_undoes_a_plan(
+    scene: Scene,
+) -> None:
     done = run("pipeline", "restore", "--apply", scene.plan(), "--execute", "-b", scene.bootstrap)
     assert done.code == 0, done.err
     assert LEFT_OUT in done.out

@@ -153,7 +153,9 @@ def test_migrate_back_writes_offsets_to_zookeeper_and_can_be_undone(scene: Scene
     assert scene.old() == {1: 7}
 
 
-def test_migrate_undo_rejects_a_zookeeper_path_changed_after_the_plan(scene: Scene) -> None:
+def test_migrate_undo_rejects_a_zookeeper_offset_that_changed_after_the_plan_was_executed(
+    scene: Scene,
+) -> None:
     scene.commit_old(1, 7)
     scene.commit_new(1, 30)
     words = ["--zookeeper", scene.zookeeper, "--back", "--execute", "--plan", "plan.json"]
@@ -216,7 +218,7 @@ def test_migrate_reads_a_file_of_export_zk_offsets(scene: Scene, tmp_path: Path)
     assert scene.new() == {0: 41, 1: 7}
 
 
-def test_migrate_reads_a_muster_export_and_rejects_option_back_with_a_file(scene: Scene) -> None:
+def test_migrate_reads_an_export_file_but_rejects_option_back_for_a_file(scene: Scene) -> None:
     exported = Path("offsets.json")
     exported.write_text(
         json.dumps({"version": 1, "groups": [{"group": scene.name, "offsets": [

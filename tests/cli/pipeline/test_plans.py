@@ -1,4 +1,5 @@
-"""Commands that execute a plan of offset changes do not print a rejected plan as executed."""
+"""If the brokers reject a plan of offset changes, the command does not print that it has executed
+the plan."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def refused(plan: Plan, target: Refusing, file: Path, json: bool) -> None:
         carry_out(target, plan, file, manner)
 
 
-def test_plan_whose_offsets_could_not_be_written_is_not_shown_as_changed(
+def test_table_of_a_plan_is_titled_to_be_changed_when_the_target_fails_to_write_offsets(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.json"
@@ -67,7 +68,7 @@ def test_plan_whose_offsets_could_not_be_written_is_not_shown_as_changed(
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_plan_rejected_by_its_check_is_not_shown(
+def test_pipeline_command_shows_no_plan_when_the_target_rejects_the_plan(
     plan: Plan, tmp_path: Path, json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(plan, Refusing("check"), tmp_path / "plan.json", json)

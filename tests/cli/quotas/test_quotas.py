@@ -99,7 +99,7 @@ def test_quotas_set_rejects_a_host_name_as_the_ip(words: str, at: list[str]) -> 
     assert ran.err == "muster: --ip localhost: not an IP address\n"
 
 
-def test_quotas_remove_accepts_a_host_name_for_which_kafka_has_an_ip_quota(
+def test_quotas_remove_accepts_a_host_name_if_kafka_stores_an_ip_quota_under_this_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []

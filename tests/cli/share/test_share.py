@@ -208,7 +208,7 @@ def partition(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_record_history_counts_deliveries_that_the_journal_does_not_have() -> None:
+def test_record_history_shows_how_many_deliveries_are_not_in_the_journal() -> None:
     outcome = {
         "delivery": 3,
         "member": "m",
@@ -227,7 +227,7 @@ def test_record_history_counts_deliveries_that_the_journal_does_not_have() -> No
         "outcomes": [outcome],
     }
     assert history(partition(), record, 5) == [
-        "t-0 offsets 5 to 6 were delivered 3 times; waiting for the next fetch",
+        "t-0 offsets 5 to 6 were delivered 3 times; waiting for the next fetch by a member",
         "    2 deliveries before 1970-01-01T00:00:00Z: not recorded",
         "    1970-01-01T00:00:00Z  #3 former member m closed its share session after 500 ms",
     ]
@@ -237,14 +237,18 @@ def test_record_history_counts_deliveries_that_the_journal_does_not_have() -> No
     ("more", "said"),
     [
         ({"start_offset": None}, "t-0 offset 3: no member has fetched from this partition yet"),
-        ({}, "t-0 offset 3 is before the start offset 4: no problem known since"),
+        (
+            {},
+            "t-0 offset 3 is complete: it is before the group's start offset 4; the broker has"
+            " recorded no problem since",
+        ),
         (
             {"deleted": {"first_offset": 2, "last_offset": 3}},
-            "t-0 offset 3 was deleted from the log before it was complete",
+            "t-0 offset 3 was deleted from the log before it was accepted, rejected or archived",
         ),
         (
             {"in_flight": [{"state": "available", "deliveries": 2}]},
-            "t-0 offset 3 waits for the next fetch, after 2 deliveries",
+            "t-0 offset 3 had 2 deliveries and is available for the next delivery",
         ),
         (
             {"in_flight": [{"state": "acknowledged", "deliveries": 1}]},

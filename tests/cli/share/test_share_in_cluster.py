@@ -1,5 +1,5 @@
-"""`muster share` in a cluster: each share partition is as its leader shows it, and leaders that do
-not answer are named."""
+"""`muster share` in a cluster: for each share partition, the output shows the data of its leader,
+and it names the leaders that do not answer."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ async def test_share_commands_show_what_each_leader_knows_and_name_a_silent_lead
         peeked = [
             await share(cluster, "peek", "g", f"{TOPIC}:{each}") for each in range(PARTITIONS)
         ]
+        await check_silent_leader(cluster, [each.registry.node_id for each in leaders])
     assert (told.code, told.err) == (0, "")
     for partition in range(PARTITIONS):
         assert (
@@ -100,8 +101,8 @@ async def check_silent_leader(cluster: Members, leaders: list[int]) -> None:
         described = await share(cluster, "describe", "g", "--json")
     name = f"{TOPIC}-{partition}"
     assert told.err == (
-        f"muster: deliveries in {name} may be missing: broker {silent} did not answer"
-        " (connection refused)\n"
+        f"muster: deliveries in {name} may be missing: broker {silent} did not report"
+        " these deliveries (connection refused)\n"
     )
     assert "because a member rejected it" in told.out
     assert described.json["unanswered"] == [
@@ -124,7 +125,7 @@ def view(*, loaded: bool, start: int | None, end: int | None) -> dict[str, Any]:
     }
 
 
-def test_stored_share_state_is_shown_with_log_offsets_of_a_leader_that_has_not_loaded_it() -> None:
+def test_share_partition_whose_state_is_not_loaded_shows_the_stored_state_and_log_offsets() -> None:
     led = view(loaded=False, start=None, end=9)
     stored = view(loaded=False, start=4, end=None)
     behind = view(loaded=False, start=None, end=7)
@@ -136,7 +137,7 @@ def test_stored_share_state_is_shown_with_log_offsets_of_a_leader_that_has_not_l
     assert _best(stored, 1, {1: loaded, 2: stored}) == loaded
 
 
-def test_partition_without_a_leader_is_named(
+def test_share_why_names_the_partition_without_a_leader(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     partitions = [{"partition_index": 0, "leader_id": -1}]
@@ -153,5 +154,5 @@ def test_partition_without_a_leader_is_named(
     [unanswered] = found["unanswered"]
     assert (unanswered["broker"], unanswered["partitions"]) == (-1, [f"{TOPIC}-0"])
     assert capsys.readouterr().err == (
-        f"muster: deliveries in {TOPIC}-0 may be missing: no broker leads them\n"
+        f"muster: deliveries in {TOPIC}-0 may be missing: the partitions have no leader\n"
     )

@@ -86,7 +86,7 @@ def test_placeholders_of_a_format_are_replaced_by_the_record_fields(
         (r"\xZZ", r"--format: unknown escape \x; choose"),
     ],
 )
-def test_invalid_format_is_rejected(template: str, says: str) -> None:
+def test_consume_rejects_an_invalid_output_format(template: str, says: str) -> None:
     with pytest.raises(CommandError) as error:
         as_format(template, on_terminal=False)
     assert str(error.value).startswith(says)

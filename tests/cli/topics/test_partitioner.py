@@ -1,5 +1,5 @@
-"""The partitioner and the range assignor return the same results as the Java client. Host addresses
-are parsed."""
+"""Tests that the partitioner and the range assignor return the same results as the Java client, and
+that host addresses are parsed."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_error_about_an_invalid_password_does_not_contain_the_password(tmp_path:
 
 
 @pytest.mark.parametrize("words", ["list", "set-password alice", "remove alice --execute"])
-def test_users_add_is_the_only_users_command_that_creates_the_directory(
+def test_users_commands_other_than_add_do_not_create_a_data_directory(
     words: str, tmp_path: Path
 ) -> None:
     ran = users(words, "--data-dir", str(tmp_path / "data"))
