@@ -36,8 +36,8 @@ _CHECK: Final = "ssl.endpoint.identification.algorithm"
 _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 """Properties that are ignored, since the type of a file is recognized by its content."""
 _CALLBACKS: Final = ("sasl.login.callback.handler.class", "sasl.login.class")
-"""Properties by which Java clients get a token. They are ignored, since this client reads the token
-from a file or a property."""
+"""Properties that are ignored. They name the classes with which Java clients get a token; this
+client reads the token from a file or from a property."""
 _KNOWN: Final = frozenset(
     {
         "security.protocol",
@@ -143,7 +143,7 @@ def _by_token(pairs: Mapping[str, str], options: Mapping[str, str]) -> Login:
     token, place = options.get(_TOKEN[0]), options.get(_TOKEN[1])
     if url and not url.startswith(_FILE):
         raise ClientError(
-            f"{_TOKEN_URL}: tokens are not fetched; write the token to a file and set"
+            f"{_TOKEN_URL}: Muster does not fetch tokens; write the token to a file, and set"
             f" {_FILE}///PATH"
         )
     if url:

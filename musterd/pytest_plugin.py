@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # a run without a broker skips this import
     from musterd.testing.muster import Muster
 
 _LINES_BEFORE = pytest.StashKey[dict[str, int]]()
-"""For each broker fixture of the session, the number of log lines that its broker had written
-before the test."""
+"""For each session-scoped broker fixture: the number of log lines that its broker had written
+before the current test."""
 _SERVERS = ("muster_cluster", "muster_cluster_server", "muster_server", "muster")
 """The fixtures that are brokers. `muster_topic` uses the first of them that the test requests."""
 _LONGEST_NAME = 60

@@ -90,8 +90,8 @@ H = TypeVar("H", bound=AsyncHeld)
 
 
 class Begun(Generic[H]):
-    """A fault, or a frozen or followed clock, that has not begun yet. `await` begins it; `async
-    with` begins it and ends it."""
+    """A fault, or a frozen or followed clock, that has not begun yet. `await` begins it. `async
+    with` begins it, and ends it when the block ends."""
 
     def __init__(self, begin: Callable[[], Awaitable[H]]) -> None:
         self._begin = begin

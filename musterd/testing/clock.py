@@ -67,8 +67,8 @@ class Look:
 def look() -> Look:
     """Read the test's clock, even if it is moved or frozen.
 
-    freezegun shows the real time to callers with a frame of `threading` or `queue` among the next
-    five frames. Code in a thread must therefore be started by `in_bare_thread`.
+    Code in a thread must be started by `in_bare_thread`: freezegun shows the real time to a caller
+    if one of the next five frames of its stack is in `threading` or `queue`.
     """
     first, began = time.time_ns(), real_s()
     while True:
@@ -88,9 +88,8 @@ def try_to_look() -> Look | None:
 
 
 def in_bare_thread(run: Callable[[], None]) -> None:
-    """Run a function in a thread without a frame of `threading`, which freezegun would
-    recognize.
-    """
+    """Run a function in a thread that was started without the module `threading`. freezegun would
+    recognize `threading` in the stack of the thread."""
     _thread.start_new_thread(run, ())
 
 

@@ -63,8 +63,9 @@ class Fault(Lasting):
 
 
 class Moved(Fault):
-    """A moved coordinator. Without a `with` block, clients can find the new coordinator at once.
-    With a `with` block, they can find it only after the end of the block."""
+    """A fault that makes clients look for the coordinator again, as if it had moved to another
+    broker. In a `with` block, clients can't find the new coordinator before the end of the block.
+    Without a `with` block, they can find it at once."""
 
     def __init__(self, broker: Verbs, group: str) -> None:
         super().__init__(broker, "moved", hits=1)

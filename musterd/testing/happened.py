@@ -42,13 +42,13 @@ class HappenedVerbs(SeenVerbs):
 
     def group(self, group: str) -> Group | None:
         """The group with this id; None if it does not exist."""
-        told = self._ask("GET", "/test/groups", group=group)["groups"]
-        return Group.of(told[0]) if told else None
+        response = self._ask("GET", "/test/groups", group=group)["groups"]
+        return Group.of(response[0]) if response else None
 
     def members(self, group: str) -> list[Member]:
         """The members of a group, with their assignments."""
-        told = self._ask("GET", "/test/members", group=group)["members"]
-        return [Member.of(each) for each in told]
+        response = self._ask("GET", "/test/members", group=group)["members"]
+        return [Member.of(each) for each in response]
 
     def committed(self, group: str) -> Committed:
         """The committed offsets of a group: a mapping of (topic, partition) to `Offset`."""
@@ -57,13 +57,13 @@ class HappenedVerbs(SeenVerbs):
     def journal(self, group: str) -> list[JournalEvent]:
         """The events of a group with their reasons, oldest first, as `muster groups why` shows
         them."""
-        told = self._ask("GET", "/test/journal", group=group)["events"]
-        return [JournalEvent.of(each) for each in told]
+        response = self._ask("GET", "/test/journal", group=group)["events"]
+        return [JournalEvent.of(each) for each in response]
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
         """The records of a topic, or of one partition, in log order."""
-        told = self._ask("GET", "/test/records", topic=topic, partition=partition)["records"]
-        return [Record.of(topic, each) for each in told]
+        response = self._ask("GET", "/test/records", topic=topic, partition=partition)["records"]
+        return [Record.of(topic, each) for each in response]
 
     def wait_for(self, group: str, timeout_s: float = 10.0) -> Waiting:
         """Wait for a condition of a group: `broker.wait_for("billing").stable(members=3)`.

@@ -100,14 +100,14 @@ def _is_closed(connection: http.client.HTTPConnection) -> bool:
 
 def _read(path: str, status: int, answer: bytes) -> Json:
     try:
-        told = json.loads(answer)
+        parsed = json.loads(answer)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise MusterError(
             f"the broker's response to {path} is not JSON (status {status}): {answer[:200]!r}"
         )
     if status != http.client.OK:
-        sentence = told.get("error") or f"the broker answered {path} with status {status}"
+        sentence = parsed.get("error") or f"the broker answered {path} with status {status}"
         raise Refused(status, str(sentence))
-    return told
+    return parsed

@@ -66,7 +66,7 @@ class Muster(FaultVerbs, Served):
             return
         clocks = self._ask("GET", "/test/time")
         child, ready = self._child, self._started()
-        assert child is not None, "a broker that responds has a process"
+        assert child is not None, "the broker responds, but its process is unknown"
         child.kill()
         self._killed = Killed(ready, clocks)
 

@@ -39,9 +39,9 @@ _PASSED_ON = {
     "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX",
     "PYTHONDONTWRITEBYTECODE",
 }  # fmt: skip
-"""The environment variables of Python that the broker gets, for the search of modules. The broker
-gets no other variable of Python: PYTHONWARNINGS=error or PYTHONINSPECT would prevent its start or
-its end."""
+"""The environment variables of Python that the broker gets, because Python finds its modules with
+them. Other variables of Python could prevent the start or the end of the broker, such as
+PYTHONWARNINGS=error or PYTHONINSPECT."""
 _NOT_PASSED_ON = ("PYTHON", "MUSTER_", "COV_CORE_", "COVERAGE_PROCESS_")
 """Prefixes of environment variables that the broker does not get. The broker's settings come only
 from the test."""
@@ -105,15 +105,15 @@ class Child:
         return os.getpid() == self._owner and self._process.poll() is None
 
     def ends_soon(self) -> bool:
-        """Return whether the process has ended or will end in a moment. The sockets of a process
-        close before it ends."""
+        """Return whether the process has ended or will end in a moment. The method waits for a
+        moment, because the sockets of a process close before the process ends."""
         deadline = clock.Deadline(_ENDS_WITHIN_S)
         while self.is_running and not deadline.is_over:
             clock.pause(_LOOKS_EACH_S)
         return not self.is_running
 
     def ready(self) -> Ready:
-        """Wait until the broker accepts connections, and return its first line."""
+        """Wait until the broker accepts connections, and return the first line of its output."""
         deadline = clock.Deadline(self._timeout_s)
         while not self._settled.wait(_LOOKS_EACH_S) and self.is_running and not deadline.is_over:
             pass
@@ -126,9 +126,11 @@ class Child:
                 self.lines.since(),
             )
         try:
-            told = json.loads(self._first_line)
+            announced = json.loads(self._first_line)
             names = [each.name for each in fields(Ready) if each.default is MISSING]
-            return Ready(**{each: told[each] for each in names}, brokers=told.get("brokers", ()))
+            return Ready(
+                **{each: announced[each] for each in names}, brokers=announced.get("brokers", ())
+            )
         except (ValueError, TypeError, KeyError):
             self.end()
             raise MusterError(
@@ -259,9 +261,8 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Return the broker's environment, in which Python imports the same `musterd` as this process.
-    A normal installation does not need PYTHONPATH; a PYTHONPATH of the test is then not passed on.
-    """
+    """Return environment variables with which the broker's Python imports the same `musterd` as
+    this process. PYTHONPATH is passed on only if this `musterd` is not installed."""
     passed = {
         name: value
         for name, value in ours.items()

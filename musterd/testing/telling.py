@@ -28,11 +28,11 @@ def _plain(value: object) -> Served | None:
 
 
 def _groups(broker: Served) -> str:
-    told = []
+    sentences = []
     try:
         for group in broker.groups():
-            told.append(f"{group.group}  {group.state}  members {group.members}")
-            told += [f"    {event}" for event in broker.journal(group.group)]
+            sentences.append(f"{group.group}  {group.state}  members {group.members}")
+            sentences += [f"    {event}" for event in broker.journal(group.group)]
     except MusterError as error:
-        told.append(str(error).partition("\n")[0])
-    return "\n".join(told) or "no groups"
+        sentences.append(str(error).partition("\n")[0])
+    return "\n".join(sentences) or "no groups"

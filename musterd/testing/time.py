@@ -75,8 +75,8 @@ class BrokerTime:
 
         While `time.time()` is frozen, the broker's clocks are frozen. When the test's clock moves
         forward, the broker's clocks advance. The test's clock is read before each call to the
-        broker and 100 times a second. Following ends with the `with` block, with `run` and with
-        `reset`. Afterwards the broker's clocks run.
+        broker and 100 times a second. The broker's clocks follow until the `with` block ends, or
+        until `run` or `reset` is called. Afterwards they run.
         """
         self._end_following()
         follower = self._follower = Follower(self._ask)
@@ -101,7 +101,7 @@ class BrokerTime:
     def _look_again(self) -> None:
         """Read the broker's clocks again at the next use, because the broker was restarted."""
         if self._follower is not None:
-            self._follower.told = None
+            self._follower.reported = None
 
     def _move(self, verb: str, **arguments: object) -> datetime:
         if self._follower is not None:
@@ -133,7 +133,7 @@ class Follower:
         self._ask = ask
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self.told: clock.Look | None = None
+        self.reported: clock.Look | None = None
         """The time to which the broker's clocks were last set; None if it is unknown."""
         self._seen_at_s = 0.0
 
@@ -154,25 +154,27 @@ class Follower:
             if self._ended.is_set() or seen.at_s < self._seen_at_s:
                 return  # another thread has read the clock later
             self._seen_at_s = seen.at_s
-            if self.told is None:
-                told = self._ask("GET", "/test/time")
-                self.told = clock.Look(told["wall_ms"], told["is_frozen"], clock.real_s())
-            if seen.stands and not self.told.stands:
+            if self.reported is None:
+                reported = self._ask("GET", "/test/time")
+                self.reported = clock.Look(
+                    reported["wall_ms"], reported["is_frozen"], clock.real_s()
+                )
+            if seen.stands and not self.reported.stands:
                 self._tell("freeze")
-            if self._is_apart(self.told, seen):
+            if self._is_apart(self.reported, seen):
                 self._tell("set", wall_ms=seen.wall_ms)
-            if self.told.stands and not seen.stands:
+            if self.reported.stands and not seen.stands:
                 self._tell("run")
 
-    def _is_apart(self, told: clock.Look, seen: clock.Look) -> bool:
+    def _is_apart(self, reported: clock.Look, seen: clock.Look) -> bool:
         if seen.stands:
-            return told.wall_ms != seen.wall_ms
-        passed_ms = 0 if told.stands else (seen.at_s - told.at_s) * 1000
-        return abs(told.wall_ms + passed_ms - seen.wall_ms) > _TOLERATED_MS
+            return reported.wall_ms != seen.wall_ms
+        passed_ms = 0 if reported.stands else (seen.at_s - reported.at_s) * 1000
+        return abs(reported.wall_ms + passed_ms - seen.wall_ms) > _TOLERATED_MS
 
     def _tell(self, verb: str, **arguments: object) -> None:
-        told = self._ask("POST", f"/test/time/{verb}", **arguments)
-        self.told = clock.Look(told["wall_ms"], told["is_frozen"], clock.real_s())
+        reported = self._ask("POST", f"/test/time/{verb}", **arguments)
+        self.reported = clock.Look(reported["wall_ms"], reported["is_frozen"], clock.real_s())
 
     def _run(self) -> None:
         while not self._ended.is_set():

@@ -38,13 +38,13 @@ class Group:
     """The address of the coordinator, HOST:PORT."""
 
     @classmethod
-    def of(cls, told: Json) -> Group:
+    def of(cls, row: Json) -> Group:
         """Return the group that the broker's JSON describes."""
         return cls(
-            group=told["group"], kind=told["kind"], state=told["state"],
-            generation_id=told["generation_id"], protocol_type=told["protocol_type"] or "",
-            protocol=told["protocol"] or "", members=told["members"],
-            coordinator=str(told["coordinator"]),
+            group=row["group"], kind=row["kind"], state=row["state"],
+            generation_id=row["generation_id"], protocol_type=row["protocol_type"] or "",
+            protocol=row["protocol"] or "", members=row["members"],
+            coordinator=str(row["coordinator"]),
         )  # fmt: skip
 
 
@@ -63,11 +63,11 @@ class Partition:
     """The broker ids of the in-sync replicas."""
 
     @classmethod
-    def of(cls, told: Json) -> Partition:
+    def of(cls, row: Json) -> Partition:
         """Return the partition that the broker's JSON describes."""
         return cls(
-            told["topic"], told["partition"], told["leader"], told["leader_epoch"],
-            tuple(told["replicas"]), tuple(told["isr"]),
+            row["topic"], row["partition"], row["leader"], row["leader_epoch"],
+            tuple(row["replicas"]), tuple(row["isr"]),
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -94,11 +94,11 @@ class PartitionEvent:
     """The id of the broker that recorded the event."""
 
     @classmethod
-    def of(cls, told: Json) -> PartitionEvent:
+    def of(cls, row: Json) -> PartitionEvent:
         """Return the event that the broker's JSON describes."""
         return cls(
-            utc(told["at_ms"]), told["what"], told["sentence"], told["leader"],
-            tuple(told["isr"]), told["seen_by"],
+            utc(row["at_ms"]), row["what"], row["sentence"], row["leader"],
+            tuple(row["isr"]), row["seen_by"],
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -124,20 +124,20 @@ class Reconciliation:
     """For each partition that this member waits for, the id of the member that still holds it."""
 
     @classmethod
-    def of(cls, told: Json | None) -> Reconciliation | None:
+    def of(cls, row: Json | None) -> Reconciliation | None:
         """Return the reconciliation that the broker's JSON describes."""
-        if told is None:
+        if row is None:
             return None
         return cls(
-            epoch=told["epoch"], state=told["state"], target=_partitions(told["target"]),
-            revoking=_partitions(told["revoking"]), revoke_until_ms=told["revoke_until_ms"],
+            epoch=row["epoch"], state=row["state"], target=_partitions(row["target"]),
+            revoking=_partitions(row["revoking"]), revoke_until_ms=row["revoke_until_ms"],
             waits_for={(each["topic"], each["partition"]): each["member"]
-                       for each in told["waits_for"]},
+                       for each in row["waits_for"]},
         )  # fmt: skip
 
 
-def _partitions(told: Mapping[str, list[int]]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted((topic, each) for topic, numbers in told.items() for each in numbers))
+def _partitions(row: Mapping[str, list[int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((topic, each) for topic, numbers in row.items() for each in numbers))
 
 
 @dataclass(frozen=True)
@@ -162,15 +162,15 @@ class Member:
     group."""
 
     @classmethod
-    def of(cls, told: Json) -> Member:
+    def of(cls, row: Json) -> Member:
         """Return the member that the broker's JSON describes."""
         return cls(
-            member=told["member"], group_instance_id=told["group_instance_id"],
-            client_id=told["client_id"], host=told["host"],
-            session_timeout_ms=told["session_timeout_ms"], last_heard_ms=told["last_heard_ms"],
-            assignment=tuple(sorted((topic, partition) for topic, partition in told["assignment"])),
-            subscription=tuple(told["subscription"]),
-            reconciliation=Reconciliation.of(told.get("reconciliation")),
+            member=row["member"], group_instance_id=row["group_instance_id"],
+            client_id=row["client_id"], host=row["host"],
+            session_timeout_ms=row["session_timeout_ms"], last_heard_ms=row["last_heard_ms"],
+            assignment=tuple(sorted((topic, partition) for topic, partition in row["assignment"])),
+            subscription=tuple(row["subscription"]),
+            reconciliation=Reconciliation.of(row.get("reconciliation")),
         )  # fmt: skip
 
 
@@ -193,11 +193,11 @@ class Offset:
         return utc(self.commit_ms)
 
     @classmethod
-    def of(cls, told: Json) -> Offset:
+    def of(cls, row: Json) -> Offset:
         """Return the offset that the broker's JSON describes."""
         return cls(
-            offset=told["offset"], leader_epoch=told["leader_epoch"],
-            metadata=told["metadata"] or "", commit_ms=told["commit_ms"], lag=told["lag"],
+            offset=row["offset"], leader_epoch=row["leader_epoch"],
+            metadata=row["metadata"] or "", commit_ms=row["commit_ms"], lag=row["lag"],
         )  # fmt: skip
 
 
@@ -209,10 +209,10 @@ class Committed(Mapping[tuple[str, int], Offset]):
         self._offsets = dict(sorted(offsets.items()))
 
     @classmethod
-    def of(cls, group: str, told: Json) -> Committed:
+    def of(cls, group: str, row: Json) -> Committed:
         """Return the offsets that the broker's JSON describes."""
         return cls(
-            group, {(each["topic"], each["partition"]): Offset.of(each) for each in told["offsets"]}
+            group, {(each["topic"], each["partition"]): Offset.of(each) for each in row["offsets"]}
         )
 
     def offset(self, topic: str, partition: int = 0) -> int | None:
@@ -265,9 +265,9 @@ class JournalEvent:
         return utc(self.at_ms)
 
     @classmethod
-    def of(cls, told: Json) -> JournalEvent:
+    def of(cls, row: Json) -> JournalEvent:
         """Return the event that the broker's JSON describes."""
-        return cls(told["at_ms"], told["what"], told["sentence"], told)
+        return cls(row["at_ms"], row["what"], row["sentence"], row)
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%dT%H:%M:%SZ} {self.sentence}"
@@ -306,10 +306,10 @@ class SeenRequest:
         return utc(self.at_ms)
 
     @classmethod
-    def of(cls, told: Json) -> SeenRequest:
+    def of(cls, row: Json) -> SeenRequest:
         """Return the request that the broker's JSON describes."""
-        known = {name: told[name] for name in cls.__dataclass_fields__}
-        return cls(**{**known, "errors": tuple(told["errors"])})
+        known = {name: row[name] for name in cls.__dataclass_fields__}
+        return cls(**{**known, "errors": tuple(row["errors"])})
 
 
 @dataclass(frozen=True)
@@ -330,20 +330,20 @@ class Record:
         return utc(self.timestamp_ms)
 
     @classmethod
-    def of(cls, topic: str, told: Json) -> Record:
+    def of(cls, topic: str, row: Json) -> Record:
         """Return the record that the broker's JSON describes."""
         return cls(
-            topic, told["partition"], told["offset"], told["timestamp_ms"],
-            _bytes(told["key"]), _bytes(told["value"]),
-            tuple((name, _bytes(value)) for name, value in told["headers"]),
+            topic, row["partition"], row["offset"], row["timestamp_ms"],
+            _bytes(row["key"]), _bytes(row["value"]),
+            tuple((name, _bytes(value)) for name, value in row["headers"]),
         )  # fmt: skip
 
 
-def _bytes(told: Any) -> bytes | None:
+def _bytes(row: Any) -> bytes | None:
     """Decode bytes from JSON. The JSON contains them as text if they are UTF-8, otherwise as
     base64."""
-    if told is None:
+    if row is None:
         return None
-    if "text" in told:
-        return str(told["text"]).encode()
-    return base64.b64decode(told["base64"])
+    if "text" in row:
+        return str(row["text"]).encode()
+    return base64.b64decode(row["base64"])

@@ -260,7 +260,8 @@ class Waiting:
         return self._until(self._conditions.committed(topic, partition, at_least))
 
     def empty(self) -> None:
-        """Wait until the group has no members. A group that never existed does not count."""
+        """Wait until the group has no members. A group that has never existed does not end the
+        wait."""
         self._until(self._conditions.empty())
 
     def _until(self, condition: Condition[T]) -> T:

@@ -119,7 +119,7 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
                 "sasl.mechanism": "OAUTHBEARER",
                 "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
             },
-            "tokens are not fetched; write the token to a file and set file:///PATH",
+            "Muster does not fetch tokens; write the token to a file, and set file:///PATH",
         ),
         (
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{PLAIN_MODULE} required"},

@@ -120,7 +120,9 @@ def test_muster_server_fixture_starts_a_broker_per_test(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_muster_topic_fixture_has_a_unique_name_and_settings_of_the_marker(run: Run) -> None:
+def test_fixture_muster_topic_makes_a_topic_with_a_unique_name_and_the_settings_of_its_marker(
+    run: Run,
+) -> None:
     done = run(
         """
         import pytest
@@ -221,7 +223,9 @@ def test_plugin_does_not_import_musterd_testing_when_no_test_uses_a_broker(run: 
 
 
 @pytest.mark.campaign
-def test_cluster_fixtures_give_a_shared_emptied_cluster_or_a_new_cluster_per_test(run: Run) -> None:
+def test_fixture_muster_cluster_reuses_a_cluster_and_muster_cluster_server_starts_a_new_one(
+    run: Run,
+) -> None:
     done = run(
         """
         import pytest

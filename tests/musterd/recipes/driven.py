@@ -141,9 +141,10 @@ class Producer:
         self.worker = worker
         self.name = name
         self.acknowledged: list[str] = []
-        """The values of the records that were acknowledged until the last call of `send`."""
+        """The values of all records that were acknowledged when the last `send` returned."""
         self.failed: dict[str, str] = {}
-        """For the value of each record that was not produced: the library's name of the error."""
+        """The values of the records that were not produced, each with the name of the error in the
+        client library."""
         worker.ask("open_producer", name=name, **asked)
 
     def send(self, *values: str, topic: str = "orders", within_s: float = 30.0) -> None:
@@ -182,8 +183,8 @@ class Pool:
         self._workers: dict[tuple[str, str], Worker] = {}
 
     def worker(self, client: str, role: str = "first") -> Worker:
-        """Returns a running worker of a client library. Different roles have different
-        processes."""
+        """Returns the worker process of a client library in the role ``role``. Starts the process
+        if it is not running."""
         found = self._workers.get((client, role))
         if found is None or not found.runs:
             found = self._workers[client, role] = Worker(client)

@@ -27,8 +27,8 @@ WITHOUT = {
     ),
     "A rolling restart": ("REPLICAS = 3", "REPLICAS = 1"),
 }
-"""Maps the title of a recipe to code that has the tested behaviour, and to a replacement without
-this behaviour."""
+"""For each recipe, by its title: the part of its code on which the tested behaviour depends, and
+code that replaces this part, so that the recipe must fail."""
 
 
 def test_table_of_tested_clients_contains_every_recipe() -> None:

@@ -1,7 +1,7 @@
 """The recipes of docs/test/clusters.md with confluent-kafka, aiokafka and the Java client.
 
-Each recipe also runs carelessly: without the setting or the code that it explains. This run shows
-the damage.
+Each recipe runs twice. In the second run, it lacks the setting or the code that the recipe
+explains, and the test shows the damage.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def bill(member: Member, count: int, *, and_commit: bool = False) -> list[str]:
 
 
 def read(shop: Cluster, isolation: str) -> list[str]:
-    """Returns the values of all records before a record that this function produces."""
+    """Produces the record END and reads the topic with ``isolation`` up to this record. Returns the
+    values of all other records."""
     assert shop.orders(END) == 1
     reader = shop.member("reader", group="audit", batch=100, isolation=isolation)
     values: list[str] = []
@@ -118,7 +119,7 @@ def test_consumer_continues_at_its_position_when_the_leader_changes(
 
 
 @CAREFUL
-def test_next_worker_continues_at_the_commits_when_the_coordinator_was_killed(
+def test_next_worker_starts_at_the_committed_offsets_when_the_coordinator_was_killed(
     shop: Cluster, careful: bool
 ) -> None:
     shop.muster.create_topic("orders")
@@ -137,7 +138,7 @@ def test_next_worker_continues_at_the_commits_when_the_coordinator_was_killed(
 
 
 @CAREFUL
-def test_idempotent_producer_writes_once_when_the_acknowledging_leader_is_killed(
+def test_idempotent_producer_writes_once_when_the_leader_dies_before_its_response(
     shop: Cluster, careful: bool
 ) -> None:
     shop.muster.create_topic("orders")
@@ -159,7 +160,7 @@ def test_idempotent_producer_writes_once_when_the_acknowledging_leader_is_killed
 
 
 @CAREFUL
-def test_transaction_is_complete_when_its_coordinator_and_its_leader_were_killed(
+def test_transaction_completes_although_its_coordinator_and_a_partition_leader_are_killed(
     shop: Cluster, careful: bool
 ) -> None:
     shop.muster.create_topic("orders")

@@ -34,8 +34,8 @@ WITHOUT = {
     "A poison record in a share group": ("AcknowledgeType.REJECT", "AcknowledgeType.RELEASE"),
     "A worker that is slower than its lock": ("if order not in self.invoices", "if order"),
 }
-"""Maps the title of a recipe to code that has the tested behaviour, and to a replacement without
-this behaviour."""
+"""By title of a recipe: a piece of its code, and a replacement. The recipe must fail with the
+replacement, because the behaviour that it tests is then missing."""
 
 
 def blocks(language: str, recipes: str = RECIPES) -> dict[str, list[str]]:
@@ -97,7 +97,7 @@ def test_each_python_recipe_fails_when_its_tested_behaviour_is_removed(tmp_path:
 @pytest.mark.interop
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("careful", [True, False], ids=["careful", "careless"])
-def test_java_recipe_passes_only_with_its_tested_behaviour(tmp_path: Path, careful: bool) -> None:
+def test_java_recipe_fails_without_the_line_that_it_explains(tmp_path: Path, careful: bool) -> None:
     jars = [*java.jars(java.KAFKA_NEW), *java.jars("junit-1.13.4")]
     classes = ":".join([str(tmp_path), *map(str, jars)])
     for code in blocks("java")["From Java"]:

@@ -109,7 +109,7 @@ def test_careful_worker_sends_a_poison_record_to_a_dead_letter_topic(
 
 
 @CAREFUL
-def test_careful_worker_drops_its_batch_when_a_commit_is_rejected(
+def test_worker_avoids_double_work_if_it_drops_its_batch_when_a_commit_is_rejected(
     shop: Shop[Muster], careful: bool
 ) -> None:
     shop.orders(*ORDERS)

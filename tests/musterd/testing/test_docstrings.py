@@ -41,7 +41,7 @@ def test_examples_in_docstrings_are_collected() -> None:
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda each: each.name)
-def test_docstring_example_prints_what_it_shows(example: doctest.DocTest) -> None:
+def test_docstring_example_prints_the_output_in_the_docstring(example: doctest.DocTest) -> None:
     runner = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
     try:
         runner.run(example)

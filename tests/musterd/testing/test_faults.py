@@ -103,7 +103,9 @@ def test_method_delay_delays_responses_until_its_block_ends(muster: Muster) -> N
     consumer.close()
 
 
-def test_method_stop_answering_withholds_responses_until_its_block_ends(muster: Muster) -> None:
+def test_method_stop_answering_withholds_responses_until_its_with_block_ends(
+    muster: Muster,
+) -> None:
     muster.create_topic("orders")
     producer = Producer({**client(muster, "quiet"), "socket.timeout.ms": 1000})
     with muster.stop_answering("quiet") as fault:
@@ -202,7 +204,7 @@ def test_clients_find_the_coordinator_again_after_the_coordinator_has_moved(must
 
 
 @pytest.mark.parametrize("verb", ["move_coordinator", "loading"])
-def test_coordinator_rejects_requests_until_the_block_of_the_fault_ends(
+def test_coordinator_fault_rejects_requests_until_its_with_block_ends(
     muster: Muster, verb: str
 ) -> None:
     muster.create_topic("orders")

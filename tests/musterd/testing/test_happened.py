@@ -14,7 +14,9 @@ from tests.musterd.testing.clients import client, consuming, produce
 from tests.waiting import until
 
 
-def test_methods_groups_members_and_committed_return_the_state_of_a_group(muster: Muster) -> None:
+def test_state_of_a_group_is_returned_by_the_methods_groups_members_and_committed(
+    muster: Muster,
+) -> None:
     muster.create_topic("orders", partitions=2)
     produce(muster, "orders", "one", "two", partition=0)
     with consuming(muster, "billing", name="till"):
@@ -72,7 +74,7 @@ def test_requests_are_returned_in_order_with_their_responses(muster: Muster) -> 
     assert any(each.error for each in muster.requests(client_id="other", api="Metadata"))
 
 
-def test_method_requests_returns_more_requests_than_fit_into_one_http_response(
+def test_method_requests_returns_all_requests_when_they_need_several_http_responses(
     muster: Muster,
 ) -> None:
     client_of_admin = AdminClient(client(muster, "asking"))

@@ -113,7 +113,7 @@ def test_broker_clock_follows_time_machine(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize("library", ["freezegun", "time-machine"])
-def test_broker_clock_follows_a_shifted_test_clock_that_advances(
+def test_broker_clock_follows_a_mocked_test_clock_that_is_not_frozen(
     muster: Muster, library: str
 ) -> None:
     moved = (
@@ -128,7 +128,7 @@ def test_broker_clock_follows_a_shifted_test_clock_that_advances(
         assert not asked(muster)["is_frozen"]
 
 
-def test_broker_clock_is_unchanged_until_the_followed_clock_changes(muster: Muster) -> None:
+def test_broker_clock_has_the_real_time_until_the_test_freezes_time(muster: Muster) -> None:
     with muster.time.follow():
         assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
         assert asked(muster)["ahead_ms"] == 0

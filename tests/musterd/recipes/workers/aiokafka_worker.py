@@ -19,7 +19,7 @@ from worker import Key, Member, Producer, Record, name_of, serve
 T = TypeVar("T")
 LOOP = asyncio.new_event_loop()
 GIVES_UP_MS = 1500
-"""The time in ms after which a producer that gives up reports an error: aiokafka has no limit on
+"""The request timeout in ms of a producer that must soon report an error. aiokafka does not limit
 the number of retries."""
 
 

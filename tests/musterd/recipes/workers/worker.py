@@ -67,7 +67,7 @@ class Member:
         self.events.append(["assigned", keys])
 
     def work(self, count: int, and_commit: bool) -> dict[str, Any]:
-        """Processes at most ``count`` records of the batch. Commits after each record if
+        """Processes at most ``count`` of the records in `batch`. Commits after each record if
         ``and_commit`` is True."""
         done: list[str] = []
         refused = None
