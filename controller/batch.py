@@ -1,10 +1,10 @@
 """The requests of one step, collected and sent in Kafka's order.
 
 Brokers receive a topic as a whole. The topic's UpdateMetadata is delayed, over many steps if
-necessary, until every partition of the topic has been settled once. Otherwise a producer that knows
-only some partitions would compute the partitions of keys from too small a number. The same rule
-applies to partitions that are added to a topic, and to a newly registered broker. LeaderAndIsr is
-never delayed.
+necessary, until the controller has checked every partition of the topic once. Otherwise a producer
+that knows only some partitions would compute the partitions of keys from too small a number. The
+same rule applies to partitions that are added to a topic, and to a newly registered broker.
+LeaderAndIsr is never delayed.
 """
 
 from __future__ import annotations
@@ -31,23 +31,32 @@ from controller.values import LEADER_OF_DELETED, BrokerFact, LeaderAndIsr
 Said = TypeVar("Said")
 
 _Gathered = dict[Topic, dict[int, Said]]
-"""Parts of a request, by topic and partition. A later part for a partition replaces the earlier
-part."""
+"""The collected contents of a request, by topic and partition. New content for a partition replaces
+its earlier content."""
 _Shown = _Gathered[ShownPartition]
 
 
 class Batch:
     """Collects the requests to brokers that a step of the controller causes."""
 
-    __slots__ = ("_awaited", "_cluster", "_greeted", "_shown", "_shown_to", "_stopped", "_told")
+    __slots__ = (
+        "_awaited",
+        "_cluster",
+        "_greeted",
+        "_leaders_sent",
+        "_shown",
+        "_shown_to",
+        "_stopped",
+    )
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._told: dict[int, _Gathered[LeaderAndIsrPartition]] = {}
+        self._leaders_sent: dict[int, _Gathered[LeaderAndIsrPartition]] = {}
         self._shown: _Shown = {}
         self._shown_to: dict[int, _Shown] = {}
         self._awaited: dict[int, set[Topic]] = {}
-        """For each newly registered broker: the topics whose UpdateMetadata is delayed."""
+        """By id of a newly registered broker: the topics that are not sent to this broker yet; see
+        `await_topics`."""
         self._greeted = False
         self._stopped: dict[int, _Gathered[StoppedPartition]] = {}
 
@@ -57,30 +66,31 @@ class Batch:
         known = partition.known
         if known is None:
             return
-        told = LeaderAndIsrPartition(
+        state = LeaderAndIsrPartition(
             partition.index, known.controller_epoch, known.leader, known.leader_epoch, known.isr,
             known.partition_epoch, partition.replicas, partition.adding, partition.removing,
             known.recovering, False,
         )  # fmt: skip
         for broker_id in brokers:
             if broker_id in self._cluster.brokers:
-                value = told._replace(is_new=True) if broker_id in new else told
-                _gather(self._told.setdefault(broker_id, {}), partition, value)
+                value = state._replace(is_new=True) if broker_id in new else state
+                _gather(self._leaders_sent.setdefault(broker_id, {}), partition, value)
         self.show(partition)
 
     def greet(self) -> None:
-        """Makes sure that all brokers get an UpdateMetadata, even without partitions."""
+        """Makes sure that all brokers get an UpdateMetadata request, even if no partition has
+        changed."""
         self._greeted = True
 
     def await_topics(self, broker_id: int, topics: Iterable[Topic]) -> set[Topic]:
-        """Delays the UpdateMetadata of the topics for a new broker, until the caller removes the
-        topics from the returned set."""
+        """Delays the UpdateMetadata about ``topics`` for a new broker. The delay of a topic ends
+        when the caller removes the topic from the returned set."""
         awaited = self._awaited[broker_id] = set(topics)
         return awaited
 
     def broker_gone(self, broker_id: int) -> None:
-        """Drops the delayed requests for a broker, and empties the set that `await_topics`
-        returned."""
+        """Drops the delayed requests for a broker that is no longer registered, and empties the set
+        of topics that `await_topics` returned for it."""
         self._shown_to.pop(broker_id, None)
         if awaited := self._awaited.pop(broker_id, None):
             awaited.clear()
@@ -101,8 +111,8 @@ class Batch:
         _gather(self._shown, partition, self._shown_as_deleted(partition))
 
     def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
-        """Adds the deletion of a partition to the UpdateMetadata of one broker that has
-        returned."""
+        """Adds the deletion of a partition to the UpdateMetadata of one broker that has registered
+        again."""
         shown = self._shown_as_deleted(partition)
         _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
@@ -145,7 +155,9 @@ class Batch:
         """Returns and removes the requests to all brokers. The requests to each broker are in the
         order in which they must be sent."""
         cluster, sends = self._cluster, list[Send]()
-        if not (self._told or self._shown or self._shown_to or self._greeted or self._stopped):
+        if not (
+            self._leaders_sent or self._shown or self._shown_to or self._greeted or self._stopped
+        ):
             return sends
         live = tuple(cluster.brokers.values())
         shown, held = _whole_and_held(self._shown)
@@ -153,10 +165,10 @@ class Batch:
         to_all = _shown_topics(shown)
         for broker in live:
             head = broker.broker_id, broker.epoch, cluster.config.broker_id, cluster.epoch
-            if told := self._told.get(broker.broker_id):
+            if state := self._leaders_sent.get(broker.broker_id):
                 topics = [
                     LeaderAndIsrTopic(topic.name, topic.topic_id, list(states.values()))
-                    for topic, states in told.items()
+                    for topic, states in state.items()
                 ]
                 sends.append(LeaderAndIsrRequest(*head, topics, self._leaders(topics)))
             topics_shown = to_all
@@ -174,13 +186,13 @@ class Batch:
                         [StoppedTopic(each.name, list(p.values())) for each, p in stopped.items()],
                     )
                 )
-        self._told, self._shown, self._shown_to, self._stopped = {}, held, held_to, {}
+        self._leaders_sent, self._shown, self._shown_to, self._stopped = {}, held, held_to, {}
         self._greeted = False
         return sends
 
     def _shown_and_held_alone(self, broker_id: int, to_all: _Shown) -> tuple[_Shown, _Shown]:
-        """Splits the partitions for one broker into those that can be sent now, and those that are
-        delayed until all partitions of their topic are collected."""
+        """Returns the partitions for UpdateMetadata to one broker, in two groups. The first group
+        can be sent now. The second group must wait until its topics are complete."""
         awaited = self._awaited.get(broker_id, set())
         now, later = _whole_and_held(self._shown_to.get(broker_id, {}), awaited)
         for topic, partitions in to_all.items():
@@ -197,8 +209,8 @@ def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
-    """Splits the topics in ``shown`` into topics that can be sent now, and topics that must wait:
-    topics with unsettled partitions, and the topics in ``awaited``."""
+    """Splits the topics in ``shown`` into topics that can be sent to brokers now, and topics that
+    must wait. A topic must wait if it has unsettled partitions or is in ``awaited``."""
     whole, held = _Shown(), _Shown()
     for topic, partitions in shown.items():
         (held if topic.unsettled or topic in awaited else whole)[topic] = partitions

@@ -21,7 +21,8 @@ from protocol import errors
 
 
 def brokers_seen(work: Work, facts: Iterable[BrokerFact]) -> None:
-    """Handles the brokers that are new, lost, restarted or changed since the previous fact."""
+    """Handles the current list of registered brokers: the brokers that are new, lost, restarted or
+    changed since the previous list."""
     before = work.cluster.brokers
     now = {each.broker_id: each for each in sorted(facts, key=lambda each: each[:2])}
     for broker_id, known in before.items():

@@ -1,5 +1,5 @@
-"""A change of a partition's state: the state to write, its cause, and the request that the change
-grants."""
+"""A change of a partition's state: the state to write, its cause, and the request (such as a
+reassignment) that asked for the change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Change:
     """The state to write. Its ``partition_epoch`` is the version that the node must have."""
     cause: Cause
     lost: Replicas = ()
-    """The brokers in ``Partition.lost`` that the change already takes into account."""
+    """The brokers in ``Partition.lost`` when the change was computed. The change already takes the
+    loss of these brokers into account."""
     pending: PendingRequest | None = None
     """The request that the change grants; None if no request caused the change."""
     finishes: bool = False

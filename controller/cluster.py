@@ -33,9 +33,11 @@ class Cluster:
 
     def is_back(self, partition: Partition, broker_id: int) -> bool:
         """Returns True if the replica's broker is registered and not shutting down, and the
-        replica's log directory has not failed. Unlike `lives`, also returns True if the broker's
-        registration ended and the broker registered again after the controller last decided the
-        partition's state."""
+        replica's log directory has not failed.
+
+        If the broker was lost and has registered again, this method returns True at once. `lives`
+        returns True only after the controller has written a new state of the partition.
+        """
         return (
             broker_id in self.brokers
             and broker_id not in self.shutting_down
@@ -43,8 +45,9 @@ class Cluster:
         )
 
     def is_there(self, partition: Partition, broker_id: int) -> bool:
-        """Returns True if the broker ``broker_id``, as the leader of the partition, may continue
-        until another replica can become leader. The broker may be shutting down."""
+        """Returns True if the broker ``broker_id`` is live and its replica of the partition has not
+        failed. Such a broker may remain the leader until another replica can become leader, even
+        while the broker is shutting down."""
         return (
             broker_id in self.brokers
             and broker_id not in partition.failed_on
@@ -52,12 +55,11 @@ class Cluster:
         )
 
     def lost_since(self, known: LeaderAndIsr) -> Replicas:
-        """Returns the leader and ISR members in ``known``, a state read from ZooKeeper, that are
-        down or have registered after the state was written.
+        """Returns the leader and ISR members of the state ``known`` that are down, or that have
+        registered after this state was written.
 
-        The state and its leader epoch belong to an earlier registration of these brokers. If the
-        controller failed too, a broker may have restarted unobserved, and may have lost the end of
-        its log in a power failure.
+        Another controller wrote the state, and may have failed before it noticed that a broker
+        restarted. If this broker lost power, it may have lost the end of its log.
         """
         members = dict.fromkeys((known.leader, *known.isr))
         members.pop(NO_LEADER, None)

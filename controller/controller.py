@@ -132,8 +132,8 @@ class Controller:
         return waits(self.cluster, only)
 
     def counts(self) -> Iterator[Counts]:
-        """Yields the counts for metrics after each topic. The counts are cumulative; the last value
-        is the total."""
+        """Counts the cluster's partitions for metrics, topic by topic. Yields the sums after each
+        topic; the last value is the total."""
         return counts(self.cluster)
 
     def next_deadline(self) -> int | None:

@@ -117,8 +117,8 @@ def broker_lost(partition: Partition, broker_id: int) -> None:
 
 
 def introduce(work: Work, broker_id: int) -> None:
-    """Sends the deletions in progress to a newly registered broker. A broker process that is older
-    than a deletion would otherwise continue to return the deleted topics to clients."""
+    """Sends the deletions in progress to a newly registered broker. If the broker started before a
+    deletion, it would otherwise continue to return the deleted topic to clients."""
     for topic in work.queued.values():
         if topic.is_being_deleted:
             for partition in topic.partitions.values():

@@ -103,10 +103,11 @@ def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | 
 
 
 def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """Returns the change for the next step of a reassignment.
+    """Returns the change for the next step of a reassignment; None if no change is due.
 
-    First, all replicas get a new leader epoch. When the target replicas have caught up, they become
-    the replicas. Then the leaving replicas are removed from the ISR one by one.
+    The first change gives all replicas a new leader epoch. When the target replicas have caught up,
+    the second change leaves only the target replicas in the partition. Further changes remove the
+    other replicas from the ISR one by one.
     """
     if partition.moving in (Moving.START, Moving.CATCHING_UP):
         target, moves = partition.target, partition.adding or partition.removing
@@ -131,11 +132,12 @@ def led_by(
     *,
     finishes: bool = False,
 ) -> Change | None:
-    """Returns the change that restricts the leader and the ISR to ``replicas``. The current leader
-    stays if possible.
+    """Returns the change after which a broker of ``replicas`` leads and only brokers of
+    ``replicas`` are in the ISR. The current leader stays if possible. Returns None if the current
+    leader must be replaced, but no other broker can lead.
 
-    If ``finishes`` is True, the change completes a reassignment and keeps the ISR; `_moved` then
-    removes the leaving replicas from the ISR.
+    If ``finishes`` is True, the change completes a reassignment. It then does not change the ISR;
+    `_moved` removes the leaving replicas from the ISR afterwards.
     """
     isr = tuple(each for each in known.isr if each in replicas)
     leader = known.leader
@@ -150,8 +152,8 @@ def led_by(
 
 
 def _candidates(partition: Partition) -> Replicas:
-    """Returns the replicas that may become leader: all replicas except those that a pending write
-    to the topic's node removes."""
+    """Returns the replicas that may become leader. If a new assignment waits to be written to the
+    topic's node, a replica may become leader only if it is also in this assignment."""
     wanted = partition.topic.wanted.get(partition.index)
     if wanted is None:
         return partition.replicas

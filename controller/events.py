@@ -92,7 +92,8 @@ class StateLost:
 
 @dataclass(slots=True, frozen=True)
 class OtherController:
-    """The state znode of a partition has the epoch of a newer controller."""
+    """A controller with a newer epoch exists: the epoch in the state znode of a partition shows
+    this."""
 
     topic: str
     partition: int

@@ -13,7 +13,8 @@ from controller.values import BrokerFact, LeaderAndIsr, Replicas, TopicFact, Top
 
 @dataclass(slots=True, frozen=True)
 class BrokersSeen:
-    """All registered brokers, after a registration began, ended or changed its data."""
+    """All registered brokers. The controller gets this fact after each registration, end of a
+    registration, or change of a registration's data."""
 
     brokers: Sequence[BrokerFact]
     registrations: int = -1
@@ -66,8 +67,8 @@ class DeletionsSeen:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentsSeen:
-    """The content of `/admin/reassign_partitions` after the znode was created; empty if the znode
-    does not exist."""
+    """The requested reassignments: the content that `/admin/reassign_partitions` had when the
+    controller read it. Empty if the znode does not exist."""
 
     targets: Mapping[TopicPartition, Replicas]
 
@@ -172,8 +173,8 @@ class Ready:
 
 @dataclass(slots=True, frozen=True)
 class Resigned:
-    """This broker is no longer the controller, or might not be, because its ZooKeeper session is
-    lost."""
+    """This broker stops being the controller: another broker is the controller, or this broker
+    can't be sure, because its ZooKeeper session is lost."""
 
 
 @dataclass(slots=True, frozen=True)

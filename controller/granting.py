@@ -16,9 +16,9 @@ from controller.work import Work
 
 
 def next_granted(work: Work, partition: Partition) -> Change | None:
-    """Handles the requests that wait for a partition until one of them needs a write, and returns
-    the change to write. Requests that need no write get their reply at once. Returns None if no
-    request needs a write, or if the next request must wait."""
+    """Handles the pending requests of a partition, in order, until one of them needs a write.
+    Returns the change to write. Replies at once to requests that need no write. Returns None if no
+    pending request needs a write, or if the next pending request must wait."""
     pending_requests = partition.pending_requests
     while pending_requests:
         if isinstance(pending_requests[0], PendingReassignment) and not reassignments.may_begin(

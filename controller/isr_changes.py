@@ -15,8 +15,8 @@ from protocol import errors
 
 
 def alter_partition(work: Work, call: AlterPartition) -> None:
-    """Queues each ISR change until no write of its partition is in flight. The call gets one reply
-    for all its changes."""
+    """Queues each ISR change of the call. A change is handled when no write of its partition is in
+    flight. The call gets one reply, after all its changes."""
     broker = work.cluster.brokers.get(call.broker_id)
     if broker is None or broker.epoch != call.broker_epoch:
         work.reply(call.ticket, AlterPartitionReply(errors.STALE_BROKER_EPOCH))

@@ -51,8 +51,8 @@ class Story:
         self._epoch = -1
         self._live: set[int] = set()
         self._how: dict[int, str] = {}
-        """By broker id: the last event of the broker, as the predicate of a sentence ("was
-        stopped"). A later journal entry quotes it."""
+        """By broker id: a text about the last stop or restart of the broker, such as "was stopped".
+        Later journal entries contain this text."""
         self._failed: dict[int, frozenset[TopicPartition]] = {}
         """The partitions whose log directory has failed, by broker id."""
 
@@ -99,7 +99,7 @@ class Story:
                 cause, why = "resigned", f"{me} is no longer the controller: {reason}"
             case OtherController(topic, partition, epoch):
                 cause = "other"
-                why = f"a newer controller (epoch {epoch}) wrote {topic}-{partition}"
+                why = f"a newer controller (epoch {epoch}) changed {topic}-{partition}"
         return CONTROLLER, self._entry(now, Kind.CONTROLLER, cause, why)
 
     def _of_broker(

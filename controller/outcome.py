@@ -37,8 +37,8 @@ class SetState(NamedTuple):
 
 
 class RewriteTopic(NamedTuple):
-    """Writes `/brokers/topics/<name>` if the znode has the version ``znode_version``. The result OK
-    has the new version."""
+    """Writes `/brokers/topics/<name>` if the znode has the version ``znode_version``. If the write
+    succeeds, its result contains the new version."""
 
     ticket: int
     name: str

@@ -80,8 +80,7 @@ class Partition:
         self.reading = False
         """Whether the partition's state znode must be read before the next decision."""
         self.dirty = False
-        """Whether the partition is in a queue of partitions whose state must be checked (`settle`).
-        """
+        """Whether the partition is in a queue and waits until `settle` checks its state."""
         self.lost: Replicas = ()
         """Brokers whose registration ended after the last decision about this partition's state.
         Some of them may have registered again."""
@@ -89,7 +88,8 @@ class Partition:
         """Brokers on which the log directory of this partition's replica has failed."""
         self.owed: Replicas = ()
         self.is_new: Replicas = ()
-        """The brokers among ``owed`` for which the field is_new of LeaderAndIsr is true."""
+        """The brokers of ``owed`` whose LeaderAndIsr request must have the field is_new set to
+        true."""
         self.stopping: dict[int, bool] | None = None
         """The brokers that must get a StopReplica, by broker id. The value is the field `delete` of
         the request."""
@@ -103,8 +103,9 @@ class Partition:
         deleted."""
         self.pending_requests: deque[PendingRequest] | None = None
         self.least_epoch = 0
-        """The leader epoch of the first state that this controller writes; more than 0 if the state
-        znode was deleted, because brokers ignore lower epochs."""
+        """The leader epoch that this controller writes if it creates the state znode. It is above 0
+        if an earlier state znode was deleted, because brokers ignore lower epochs than the epoch in
+        that znode."""
 
     @property
     def key(self) -> TopicPartition:
@@ -126,7 +127,7 @@ class Partition:
         return self.known is not None and self.known.leader == broker_id
 
     def works_on(self, broker_ids: Container[int]) -> None:
-        """Notes that the log directories of this partition work again on these brokers."""
+        """Records that the partition's log directories on these brokers no longer fail."""
         self.failed_on = tuple(each for each in self.failed_on if each not in broker_ids)
 
     def begin(self) -> None:
@@ -144,8 +145,8 @@ class Partition:
         return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
 
     def begin_replica(self, broker_id: int) -> ReplicaState:
-        """Returns the state of a replica. A replica without a state, which a reassignment has just
-        added, gets the state NEW first."""
+        """Returns the state of the partition's replica on a broker. If a reassignment has just
+        added this replica, it has no state yet; the method then sets the state NEW."""
         if self.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
             self.move_replica(broker_id, ReplicaState.NEW)
         return self.replica_state(broker_id)
@@ -212,8 +213,8 @@ class Topic:
         self.reading = False
         """Whether the topic's znode must be read before the next write."""
         self.seen_version = -1
-        """The version of the topic's znode in the result of the last read that ended while a write
-        of the znode was in flight; -1 before such a read."""
+        """The version of the topic's znode that the controller read while its own write of this
+        znode was in flight; -1 if it has read none."""
         self.deletion = Deletion.NO
         self.replicas_left = 0
         """The number of replicas that a deletion has not deleted yet."""
@@ -229,6 +230,6 @@ class Topic:
 
     @property
     def waits_for_id(self) -> bool:
-        """Returns True while brokers must not get the topic: its topic id is not written to the
-        znode yet, and might be lost."""
+        """Returns True if the topic id is not written to the znode yet. Until it is written, it may
+        be lost, so brokers must not get the topic."""
         return self.topic_id is not None and self.node.topic_id is None

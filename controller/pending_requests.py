@@ -33,8 +33,8 @@ class PendingIsrChange:
 
 @dataclass(slots=True)
 class ElectionRequest:
-    """Elections that one ElectLeaders call, or one content of `/admin/preferred_replica_election`,
-    requested together."""
+    """Elections that were requested together, by one ElectLeaders call or by one content of the
+    znode `/admin/preferred_replica_election`."""
 
     number: int | None
     """The number of the parked ticket; None if a znode requested the elections. This znode is
@@ -49,7 +49,8 @@ class PendingElection:
     """An election of the preferred replica, or of an unclean leader."""
 
     cause: Cause
-    """PREFERRED or BALANCE for the preferred replica, UNCLEAN for an unclean leader."""
+    """PREFERRED or BALANCE to elect the preferred replica, UNCLEAN to elect a replica even if it is
+    not in the ISR."""
     request: ElectionRequest | None
 
 

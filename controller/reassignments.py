@@ -80,14 +80,14 @@ def _ask(
 
 
 def may_begin(partition: Partition) -> bool:
-    """Returns whether another reassignment of the partition may begin. Another reassignment must
-    wait while the current reassignment needs a write."""
+    """Returns True if a new reassignment of the partition may begin. Returns False while the
+    current reassignment must still write a znode."""
     return partition.moving not in (Moving.NODE, Moving.LEAVING, Moving.FINISHED)
 
 
 def checked(work: Work, partition: Partition, pending: PendingReassignment) -> Change | None:
-    """Begins or rejects a reassignment. Returns a change of the partition's state if this change
-    must be written first.
+    """Begins or rejects a reassignment. If the leader or the ISR must change first, does not begin
+    it yet, and returns the change of the partition's state, which must be written first.
 
     Replicas that are not in the new assignment must leave the ISR before the new assignment is
     written to the topic's znode. Otherwise the ISR could shrink to these replicas during the write.
@@ -199,8 +199,8 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Begins the last write of a reassignment, which reduces the topic's znode to the target
-    replicas. Called when all partition states of the reassignment are written."""
+    """Called when all partition states of a reassignment are written. Starts the last write of the
+    reassignment: the topic's znode with only the target replicas."""
     if partition.moving is Moving.LEAVING:
         partition.moving = Moving.FINISHED
         topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))

@@ -1,5 +1,5 @@
-"""Leader elections that ElectLeaders, `/admin/preferred_replica_election` or the check for
-imbalance of leaders requests."""
+"""Leader elections that were requested by ElectLeaders, by `/admin/preferred_replica_election`, or
+by the check for leader imbalance."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def checked(work: Work, partition: Partition, pending: PendingElection) -> Chang
 
 
 def granted(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """Records the success of a requested election after the new leader was written."""
+    """Notes that a requested election has succeeded in the partition. Called when the new leader
+    was written."""
     _answer(work, pending.request, partition.key, _DONE)
 
 

@@ -4,7 +4,7 @@ brokers.
 A partition is queued for settling when a fact about it changes. `settle` compares the last known
 state with the facts and begins at most one write. The write is an election (`elections`) or a
 requested change (`granting`). When the result of the write arrives, the partition is settled again
-with the facts of that time, so the order of the facts does not matter.
+with the facts that are known then. Therefore it does not matter in which order facts arrive.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
 
 
 def _retry(work: Work, partition: Partition, again: Callable[[], None]) -> None:
-    """Calls ``again`` after a delay. Until then UpdateMetadata requests for the topic are still
-    sent. They have the known state of this partition, or omit the partition."""
+    """Calls ``again`` after a delay. During the delay, UpdateMetadata requests for the topic do not
+    wait for this partition. They contain the partition's last known state, or omit the partition if
+    it has none."""
     if partition.index in partition.topic.unsettled:
         partition.topic.unsettled.discard(partition.index)
         work.batch.show(partition)
@@ -100,13 +101,15 @@ def _read(work: Work, partition: Partition) -> None:
 
 
 def _read_again(work: Work, partition: Partition, change: Change) -> None:
-    """Reads the state znode again, unless the znode has been read for another reason."""
+    """Reads the state znode again after the write ``change``. Does nothing if another read has
+    begun since then."""
     if partition.reading and partition.flight is change:
         _read(work, partition)
 
 
 def _drop_flight(partition: Partition) -> None:
-    """Drops the change in flight. If a request needed this change, the request is queued again."""
+    """Forgets the change of this partition whose write to ZooKeeper is in flight. If a request of a
+    client caused the change, the request becomes the first of the pending requests again."""
     change = partition.flight
     partition.flight = None
     if change is not None and change.pending is not None and partition.pending_requests is not None:
@@ -208,8 +211,8 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
 
 
 def _pay(work: Work, partition: Partition) -> None:
-    """Updates the states of the partition's replicas. Adds to the batch the requests about the
-    partition that brokers must receive."""
+    """Updates the states of the partition's replicas. Then adds the requests about the partition
+    that must still be sent to brokers to the current batch."""
     _review_replicas(work, partition)
     if partition.known is not None:
         stopped = partition.stopping or {}

@@ -18,9 +18,12 @@ from protocol.znodes.admin import delete_path
 
 
 def topics_seen(work: Work, names: Iterable[str]) -> None:
-    """Reads new topics, and removes topics whose znodes were deleted by another process. When a
-    controller is elected, the host reads all topics; topics that the host has not read by then are
-    requested after `Ready`."""
+    """Handles the current list of topics in ZooKeeper: requests reads of new topics, and removes
+    topics whose znodes another process has deleted.
+
+    Before the controller is ready, only stores the list. The host reads all topics at this time,
+    and `begin` handles the differences.
+    """
     there = set(names)
     if not work.ready:
         work.names_seen = there

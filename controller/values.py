@@ -47,8 +47,9 @@ class Assignment(NamedTuple):
         return tuple(each for each in self.replicas if each not in self.adding)
 
     def reassigned_to(self, target: Replicas) -> Assignment:
-        """Returns the assignment during a reassignment from this assignment's origin to ``target``.
-        A ``target`` that equals the origin cancels the reassignment."""
+        """Returns the assignment during a reassignment from the original replicas (`origin`) to
+        ``target``. If ``target`` equals `origin`, the assignment is that of a cancelled
+        reassignment."""
         origin = self.origin
         whole = (*target, *(each for each in origin if each not in target))
         return Assignment(
@@ -82,13 +83,13 @@ class LeaderAndIsr(NamedTuple):
     controller_epoch: int
     recovering: bool = False
     partition_epoch: int = 0
-    """The version of the znode. In a state that must be written, it is the version that the znode
-    is expected to have."""
+    """The version of the state znode. If the state is not written yet, this is the version that the
+    znode must have when the state is written."""
     written: int = 0
     """The mzxid of the znode: the ZooKeeper transaction that wrote the state. Set only in a state
     that was read."""
 
     def says_as(self, other: LeaderAndIsr) -> bool:
-        """Returns whether this state and ``other`` have equal data. The versions of the znodes are
-        not compared."""
+        """Returns True if this state and ``other`` have the same data, even if their znodes have
+        different versions."""
         return self[:5] == other[:5]

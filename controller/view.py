@@ -49,8 +49,8 @@ class Doing(NamedTuple):
     calls: int
     """The number of parked requests of brokers and clients."""
     shutdowns: Mapping[int, int]
-    """For each broker that requested a controlled shutdown, the number of its partitions that still
-    wait for another leader or another check (`settle`)."""
+    """The number of partitions that delay a controlled shutdown, by id of the broker that requested
+    it. Each of them has no other leader yet, or `settle` must check it again."""
 
 
 def doing(work: Work) -> Doing:

@@ -31,8 +31,8 @@ class Shutdown:
 
     number: int
     waits_for: set[Partition] = field(default_factory=set)
-    """The broker's partitions that `settle` has not completed since the ControlledShutdown arrived.
-    """
+    """The controller answers the ControlledShutdown when this set is empty. It contains the
+    partitions of the broker that `settle` has not handled since the request arrived."""
 
 
 class Work:
@@ -67,8 +67,9 @@ class Work:
         """The content of `/admin/reassign_partitions`; None if the znode does not exist."""
         self.moves_in_flight = False
         self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
-        """The content of `/admin/reassign_partitions` that was read while a write of the znode was
-        in flight; None if no such content waits."""
+        """The content of `/admin/reassign_partitions` that the controller read while its own write
+        of this znode was in flight. The controller handles this content after the write. None if no
+        such content was read."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
         """The reassignments that `/admin/reassign_partitions` requested and that are not done yet,
         with their target replicas."""
@@ -111,7 +112,7 @@ class Work:
     # ------------------------------------------------------------------- writes and reads
 
     def number(self) -> int:
-        """Returns a number that identifies a write or a parked ticket."""
+        """Returns a new number, which identifies a write or a parked ticket."""
         self._numbers += 1
         return self._numbers
 
@@ -164,8 +165,8 @@ class Work:
     # -------------------------------------------------------------------------- the backlog
 
     def mark(self, partition: Partition, *, leaderless: bool = False) -> None:
-        """Queues a partition for `settle`. With ``leaderless`` the partition has no leader that can
-        accept writes, and is queued before other partitions."""
+        """Queues a partition for `settle`, before other partitions if ``leaderless``. The caller
+        sets ``leaderless`` if the partition has no leader that can accept writes."""
         if not partition.dirty and self.ready:
             partition.dirty = True
             (self.leaderless if leaderless else self.backlog).append(partition)

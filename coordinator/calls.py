@@ -47,8 +47,8 @@ class JoinGroup:
     """True if a dynamic member without a member id gets MEMBER_ID_REQUIRED and a new member id
     first (v4 and up, KIP-394)."""
     supports_skip_assignment: bool
-    """True if the client supports the field skip_assignment: a leader that is a static member and
-    rejoins does not compute an assignment (v9 and up, KIP-814)."""
+    """True if the client supports the response field skip_assignment (v9 and up, KIP-814). With
+    this field, a static member that rejoins as the leader computes no assignment."""
     fresh_id: str
     """A new UUID as text. The shard uses it only to create a member id. It is "" if the request
     already has a member id."""
@@ -157,7 +157,8 @@ class TxnOffsetCommit:
     CommitReply.
 
     A client that is not a member sends a negative ``generation_id``, no member id and no instance
-    id. Below v3 every client does so. ``topics`` has only topics and partitions that exist.
+    id. Requests below v3 always have these values. ``topics`` has only topics and partitions that
+    exist.
     """
 
     ticket: Ticket
@@ -177,9 +178,10 @@ class TxnOffsetCommit:
 
 @slotted
 class EndOffsets:
-    """A transaction marker for this shard's partition of `__consumer_offsets`. The partition's log
-    has already checked the marker. The reply is an error code. The marker is written in any state
-    of any group, even if the producer has no pending offsets in this partition."""
+    """A transaction marker for this shard's partition of `__consumer_offsets`. The caller has
+    checked that the partition's log accepts the marker. The marker is written in any state of any
+    group, even if the producer has no pending offsets in this partition. The reply is an error
+    code."""
 
     ticket: Ticket
     producer_id: int

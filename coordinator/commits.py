@@ -56,8 +56,8 @@ _MAX_TIMESTAMP_MS = 2**63 - 1
 _ACCEPTED = CommitReply(NONE)
 
 _SURELY_FITS_BYTES = 32_000
-"""A commit below this size fits in a batch, and each of its strings in a record, so its exact size
-need not be computed."""
+"""A commit below this size always fits in a batch, and each of its strings always fits in a record.
+So its exact size need not be computed."""
 _BATCH_BYTES = 64
 """Upper bound of the size of a batch header in bytes."""
 _RECORD_BYTES = 64
@@ -128,8 +128,8 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
 
 
 def _skipped(state: ShardState, call: OffsetCommit, runs: Sequence[Run]) -> Sequence[LostByAdmin]:
-    """Returns the event for a commit that moved offsets forward, and so skips records; () if no
-    offset moved forward. Used for commits of clients that are not members of the group."""
+    """Called for the commit of a client that is not a member of the group. Returns the event about
+    the records that the commit skips, if it moved offsets forward; otherwise ()."""
     raised = state.cache.moved_forward(call.group_id, runs)
     sender = Sender(call.principal, call.client_id, call.client_host)
     return (lost(call.group_id, Loss.SKIPPED, sender, raised),) if raised else ()
@@ -150,7 +150,7 @@ def moved_back(
 def lost(
     group_id: str, loss: Loss, who: Sender, offsets: Sequence[tuple[str, int, int, int]]
 ) -> LostByAdmin:
-    """Returns the event for an admin action that makes a group miss records. An element of
+    """Returns the event for an admin action that made a group miss records. Each element of
     ``offsets`` is (topic, partition, previous offset, new offset)."""
     examples = tuple([MovedOffset(*each) for each in offsets[:EXAMPLES_KEPT]])
     return LostByAdmin(group_id, loss, *who, len(offsets), examples)
@@ -199,7 +199,7 @@ def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, err
             f" {group.generation_id}"
         )
     if error == REBALANCE_IN_PROGRESS:
-        return f"generation {group.generation_id} has not received its assignment yet"
+        return f"the leader of generation {group.generation_id} has not sent the assignment yet"
     if error == FENCED_INSTANCE_ID:
         return f"another member now has group.instance.id {call.group_instance_id}"
     if error == UNKNOWN_MEMBER_ID and call.generation_id < 0 and not call.member_id:
@@ -256,8 +256,8 @@ def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
 def runs_one_by_one(
     group_id: str, topic: TopicOffsets, codes: list[int] | None, wall_ms: int, expire_ms: int
 ) -> list[OffsetRun]:
-    """Returns the runs of a topic whose partitions have metadata or different commit timestamps, in
-    request order.
+    """Returns the runs of a topic in request order. This function is for topics whose partitions
+    have metadata or different commit timestamps.
 
     Partitions with an error are omitted. All offsets of a run have the same commit timestamp, so a
     new run begins where the timestamp changes (OffsetCommit v1).

@@ -50,8 +50,8 @@ def replay(state: ShardState, run: GroupStateRun) -> None:
 
 
 def forget(state: ShardState, group_id: str, kept: type | None = None) -> None:
-    """Removes the consumer, share and streams groups with this id. A group whose records are runs
-    of the type ``kept`` is not removed."""
+    """Removes the consumer, share or streams group with this id. A group is kept if ``kept`` is the
+    type of its records, such as ConsumerGroupRun."""
     groups: tuple[tuple[type, dict[str, Any]], ...] = (
         (ConsumerGroupRun, state.consumer_groups),
         (ShareGroupRun, state.share_groups),
@@ -67,7 +67,7 @@ def names(state: ShardState) -> tuple[str, ...]:
 
 
 def wake(step: Step, group_id: str) -> bool:
-    """Starts the timers of a loaded group. Returns whether a consumer, share or streams group has
+    """Starts the timers of a loaded group. Returns False if no consumer, share or streams group has
     the id."""
     state = step.state
     if group_id in state.consumer_groups:
@@ -89,8 +89,8 @@ def fire(step: Step, timer: GroupTimer) -> None:
 
 
 def topic_changed(state: ShardState, name: str) -> None:
-    """Marks each group that uses a changed topic. The next heartbeat of a marked group compares the
-    metadata hash."""
+    """Marks each group that uses the changed topic ``name``. At the next heartbeat of a marked
+    group, the coordinator checks whether the group's metadata hash has changed."""
     consumer_hosting.topic_changed(state, name)
     share_hosting.topic_changed(state, name)
     streams_hosting.topic_changed(state, name)

@@ -137,7 +137,8 @@ class GenerationFormed:
     join_ms: int
     last_member: str = ""
     last_wait_ms: int = 0
-    """Milliseconds for which all other members waited for ``last_member`` alone."""
+    """The time in ms for which the rebalance waited only for ``last_member``, because all other
+    members had joined."""
 
 
 class AssignedMember(NamedTuple):
@@ -228,8 +229,8 @@ class Loss(StrEnum):
     """The kind of admin action that makes a group miss records."""
 
     SKIPPED = "skipped"
-    """A client that is not a member raised committed offsets of a group whose members use these
-    offsets."""
+    """A client that is not a member raised committed offsets of the group. The group's members use
+    these offsets, so they skip records."""
     TRIMMED = "trimmed"
     """Records that the group had not read were deleted."""
     OFFSETS_DELETED = "offsets_deleted"

@@ -20,8 +20,8 @@ from offsets.expiry import CONSUMER_PROTOCOL_TYPE, NO_TIMESTAMP_MS, GroupConditi
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WARNING_TIMES_MS = (DAY_MS, HOUR_MS)
-"""Milliseconds before expiry at which an offset is counted and a warning is emitted. A warning time
-that is not below offsets.retention.minutes does not apply."""
+"""Times in milliseconds before the expiry of an offset. At each of them, the offset is counted and
+a warning is emitted. A time that is not below offsets.retention.minutes has no effect."""
 
 
 class ExpiringOffset(NamedTuple):
@@ -77,11 +77,11 @@ def why_it_expires(group: Group | CommittingGroup, *, asked: bool = False) -> st
     """Returns a text that states why an offset of the group will expire. ``asked`` is true if the
     commit set the offset's retention."""
     if asked:
-        return "the commit set its own retention time"
+        return "the commit request set the retention time"
     condition = condition_of(group)
     if not condition.protocol_type:
         if condition.read_ms != NO_TIMESTAMP_MS:
-            return "no new commits or fetches, and the group has no members"
+            return "no offsets of the group were committed or fetched, and the group has no members"
         return "no new commits, and the group has no members (its clients use assign())"
     if condition.empty:
         if condition.state_timestamp_ms == NO_TIMESTAMP_MS:
@@ -98,11 +98,11 @@ def times_of_warnings(config: GroupConfig) -> list[int]:
 def warn_of_expiry(
     step: Step, group: Group | CommittingGroup, counts: Mapping[int, int], soonest_ms: int
 ) -> None:
-    """Records how many offsets of a group will expire soon. Emits a warning if offsets are now
-    within a shorter warning time than at the last check.
+    """Records how many offsets of a group will expire soon. Emits a warning if the group's next
+    expiry is within a shorter warning time than at the last check.
 
-    ``counts`` has the number of offsets that may expire within each warning time, the longest time
-    first.
+    ``counts`` maps each warning time, the longest first, to the number of offsets that may expire
+    within this time.
     """
     nearest_ms = 0
     for within_ms, count in counts.items():

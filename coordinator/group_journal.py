@@ -76,8 +76,8 @@ class GroupJournal(Page):
         self.seen = 0
         """The number of rebalances that began since the broker's start."""
         self.flapping = Streak()
-        """The last rebalances with a cause in FLAPPING_CAUSES that followed each other with pauses
-        of at most STREAK_PAUSE_MS."""
+        """Counts the latest rebalances with a cause in FLAPPING_CAUSES. The count starts again
+        after a pause longer than STREAK_PAUSE_MS between two such rebalances."""
         self.notes: Ring[Note] = self.ring(_NOTES_KEPT)
         self.rejected: Ring[Rejections] = self.ring(_REJECTED_KEPT)
         """Rejected commits and joins, by client and error (see `Refused`)."""
@@ -126,7 +126,8 @@ class GroupJournal(Page):
         self.save(rebalance.number, rebalance)
 
     def changed_last(self, rebalance: Rebalance) -> None:
-        """Saves the entry of a rebalance that has ended, or whose assignment has become known."""
+        """Saves the journal entry of a rebalance again, because the rebalance has ended or its
+        assignment has become known."""
         self.rebalances.measure(rebalance.number)
         self.save(rebalance.number, rebalance)
 
@@ -167,8 +168,9 @@ class GroupJournal(Page):
             self.save(key, note)
 
     def _again(self, note: Note) -> Note:
-        """Merges a note with an earlier note of the same kind and instance id if the earlier one is
-        at most STREAK_PAUSE_MS old. Returns the merged note, else ``note``."""
+        """If a note with the same kind and instance id as ``note`` is at most STREAK_PAUSE_MS old,
+        returns ``note`` as its repetition: with the count of the earlier note plus 1, and with its
+        start time. Otherwise returns ``note`` unchanged."""
         for earlier in self.notes:
             is_same = (earlier.kind, earlier.instance) == (note.kind, note.instance)
             if is_same and 0 <= note.at_ms - earlier.at_ms <= STREAK_PAUSE_MS:
@@ -177,8 +179,8 @@ class GroupJournal(Page):
         return note
 
     def add_loss(self, lost: Lost) -> None:
-        """Adds an admin action. If the action continues the previous action, merges it into the
-        entry of the previous action."""
+        """Adds the loss of offsets or records by an admin request. If the request continues the
+        previous one, both share an entry."""
         last = self.losses.last
         lost = (None if last is None else last.followed_by(lost)) or lost
         self.losses.put(lost.number, lost)

@@ -22,8 +22,8 @@ class GroupRecords:
     group of another type with the same id. Kafka refuses to load any other log. Muster loads it:
     the group keeps its offsets, and its members rejoin.
 
-    A load that begins with a snapshot replays records that the snapshot already contains. Such a
-    record may be of an earlier type of the group than the group in the snapshot.
+    After a load from a snapshot, the replay may contain records that are older than the group in
+    the snapshot. Such a record may be from a time at which the group had another type.
     """
 
     __slots__ = ("_generations", "_state", "recorded")
@@ -56,8 +56,8 @@ class GroupRecords:
         del seen[:-GENERATIONS_KEPT]
 
     def load_state(self, run: GroupStateRun) -> None:
-        """Applies the records of a consumer, share or streams group. A record that is not a
-        tombstone removes a group of another type with the same id."""
+        """Applies the records of a consumer, share or streams group. If at least one record is not
+        a tombstone, removes the groups of other types with the same id."""
         epoch_groups.replay(self._state, run)
         if any(record.value is not None for record in run.records):
             epoch_groups.forget(self._state, run.group_id, type(run))

@@ -56,7 +56,7 @@ class Restored(NamedTuple):
     """The number of the load; the first load since the broker's start is 1."""
     at_ms: int
     generations: Sequence[LoadedGeneration]
-    """The generations in the log, the oldest first. The group was restored to the last one."""
+    """The generations in the log, the oldest first. The load gave the group the last generation."""
 
 
 class _Load(NamedTuple):
@@ -103,8 +103,9 @@ class Journal(Pages[GroupJournal]):
         return with_generations([], restored.generations, restored.at_ms)
 
     def restored(self, group_id: str) -> Restored | None:
-        """Returns the group's generations at the last load of its shard. Returns None if the log
-        did not contain the group, or if the journal has dropped the load."""
+        """Returns the generations of the group that were in the log at the last load of the group's
+        shard. Returns None if the log did not contain the group, or if the journal has dropped
+        these generations."""
         self.fold_observed()
         return self._restored(group_id)
 
@@ -134,8 +135,8 @@ class Journal(Pages[GroupJournal]):
             self.count(self._log)
 
     def forget_oldest(self) -> bool:
-        """Implements Pages.forget_oldest: drops the oldest load. If all loads were dropped, drops
-        the oldest page."""
+        """Implements Pages.forget_oldest. Drops generations that were read from a shard's log,
+        those of the oldest load first. If no such generations are left, drops the oldest page."""
         return self.drop_oldest(self._log) or super().forget_oldest()
 
     def catch_up(self, page: GroupJournal) -> None:

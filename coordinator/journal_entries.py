@@ -55,8 +55,8 @@ class Note(NamedTuple):
     instance: str = ""
     """The instance id of a static member that was replaced; "" for other events."""
     times: int = 1
-    """The number of occurrences that followed each other with pauses of at most STREAK_PAUSE_MS.
-    ``text`` describes the last one."""
+    """The number of occurrences of the event. An occurrence counts only if the previous one was at
+    most STREAK_PAUSE_MS before. ``text`` describes the last occurrence."""
     since_ms: int = 0
     """Wall time in ms of the first occurrence; 0 if the event occurred once."""
 
@@ -87,8 +87,8 @@ class MovedBack(NamedTuple):
 
     @classmethod
     def of(cls, event: OffsetsMovedBack, group_id: str, number: int, now: Now) -> MovedBack:
-        """Creates the entry of an event. ``group_id`` must be the string object of the journal
-        page, so that no copy of the id is stored."""
+        """Creates the entry of an event. The caller must pass the string object that the journal
+        page has as ``group_id``, so that memory contains the id only once."""
         kept = replace(
             event,
             group_id=group_id,
@@ -170,8 +170,9 @@ class Lost(NamedTuple):
         return self
 
     def followed_by(self, later: Lost) -> Lost | None:
-        """Merges this action with a later action that starts at the offsets at which this action
-        ended, and returns the merged entry. Returns None if ``later`` is not such an action."""
+        """Returns one entry in place of this entry and ``later``, if ``later`` continues this
+        entry: the same client skipped records again, beginning at the offsets at which this entry
+        ends. Otherwise returns None."""
         mine, other = self.event, later.event
         if replace(mine, offsets=0, examples=()) != replace(other, offsets=0, examples=()):
             return None
@@ -210,7 +211,8 @@ class Rejections(Recurring):
     last_ms: int = 0
     last: CommitRejected | JoinRefused | None = None
     source: Source = Source.SEEN
-    """SEEN if at least one of the requests was rejected since the broker's start."""
+    """SEEN if this broker process rejected at least one of the requests. Otherwise the entry is
+    from before the broker's start."""
     since_ms: int = 0
     """The wall time in ms of the first rejection in the current series (see `IN_A_ROW_MS`)."""
     times: int = 0
@@ -279,18 +281,20 @@ class Flapping:
     changes: int = 0
     last_ms: int = 0
     detail: str = ""
-    """The last change, as text."""
+    """The last change of the member's topics or protocols, as text."""
     flaps: bool = False
     """True if the member made FLAPPING_CHANGES changes within FLAPPING_WITHIN_MS."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
     recent_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
     """The wall times in ms at which the member last rejoined with other topics or protocols.
-    ``recent_mono_ms`` has the monotonic times of these changes. Unlike the monotonic clock, the
-    wall clock continues while the broker is suspended."""
+    ``recent_mono_ms`` has the monotonic times of these changes: the monotonic clock stops while the
+    broker is suspended, the wall clock does not."""
     streak: Streak = field(default_factory=Streak)
-    """The last changes that followed each other with pauses of at most STREAK_PAUSE_MS."""
+    """The last series of the member's changes: each change followed the previous one within
+    STREAK_PAUSE_MS."""
     source: Source = Source.SEEN
-    """SEEN if at least one of the member's changes happened since the broker's start."""
+    """SEEN if at least one of the member's changes happened in this broker process. Otherwise the
+    entry is from before the broker's start."""
 
     @classmethod
     def read(cls, fields: Fields) -> Flapping:
@@ -339,7 +343,7 @@ class Fencing:
     recent_ms: list[int] = field(default_factory=list)
     """Wall times in ms of the last fencings, oldest first."""
     streak: Streak = field(default_factory=Streak)
-    """The last fencings that followed each other with pauses of at most STREAK_PAUSE_MS."""
+    """The last fencings. Each of them is at most STREAK_PAUSE_MS after the previous fencing."""
 
     def note(
         self, member_id: str, client: tuple[str, str], other: tuple[str, str], now: Now

@@ -36,7 +36,8 @@ from protocol.slotted import slotted
 
 WHY_OF_THE_LOG = "loaded from __consumer_offsets, which does not hold the cause of a rebalance"
 CLASSIC = "classic"
-"""The type of groups whose rebalances have generations. Rebalances of other types have epochs."""
+"""The type of classic groups. Rebalances of classic groups have generations; rebalances of all
+other groups have epochs."""
 LINE_BYTES_MAX = 256 << 10
 """Maximum size of a rebalance's line in the journal's file. The assignments use at most half of
 this size; further assignments are omitted."""
@@ -139,10 +140,10 @@ class Rebalance:
     """The member that caused the rebalance; "" if no single member did."""
     generation_before: int
     awaited: tuple[str, ...]
-    """The members for which the current or last phase waited when the phase began. The tuple is
-    empty after the end of the rebalance, unless the rebalance was interrupted."""
+    """The members for which the rebalance waited at the beginning of its current phase, or of its
+    last phase if the rebalance was interrupted. Empty after the rebalance has completed."""
     until_ms: int
-    """The deadline of the current or last phase in wall ms, as it was when the phase began."""
+    """The deadline that the current or last phase had when the phase began, in wall ms."""
     from_empty: bool = False
     phase: str = "join"
     """The current phase. It is "join", "sync" or "ended" in a classic group, and "assign", "revoke"
@@ -166,7 +167,8 @@ class Rebalance:
     sync_ms: int = -1
     last_member: str = ""
     last_wait_ms: int = 0
-    """Milliseconds for which all other members waited for ``last_member`` alone."""
+    """The time in ms for which the rebalance waited only for ``last_member``, because all other
+    members had joined."""
     last_heard_ms: int = 0
     """Wall time in ms of the last request of the member whose expired session caused the rebalance;
     0 if the rebalance has another cause."""
@@ -182,8 +184,8 @@ class Rebalance:
     """The number of changes that are not in ``changes``, because it is full."""
     source: Source = Source.SEEN
     type: str = CLASSIC
-    """The type of the group, as in ListGroups. Only a classic group has generations; in other types
-    the generations are epochs (KIP-848, KIP-932)."""
+    """The type of the group, as in ListGroups. The rebalances of a classic group have generations;
+    the rebalances of other types have epochs (KIP-848, KIP-932)."""
     moved: str = ""
     """The partitions that a new target moved, as text; "" in a classic group."""
 
@@ -224,8 +226,8 @@ class Rebalance:
         return size + sum([_assigned_size(each) for each in self.assigned])
 
     def keep(self) -> None:
-        """Marks an entry as read from the journal's file. A rebalance that was in progress gets the
-        outcome ``stopped``."""
+        """Marks this entry as one that was read from the journal's file. If the rebalance was in
+        progress, its outcome becomes ``stopped``."""
         self.source = Source.KEPT
         if self.phase != "ended":
             self.phase, self.outcome = "ended", "stopped"
@@ -264,11 +266,11 @@ def _assigned_member(
 def with_generations(
     known: list[Rebalance], generations: Sequence[LoadedGeneration], loaded_ms: int
 ) -> list[Rebalance]:
-    """Returns the rebalances ``known`` and, for each generation that belongs to none of them, a new
-    rebalance. The result is sorted by time.
+    """Returns all rebalances, sorted by time: the rebalances in ``known``, and a new rebalance for
+    each generation in ``generations`` that no rebalance in ``known`` has.
 
-    A rebalance in ``known`` that was saved while in progress is completed if the log has its
-    generation.
+    A rebalance in ``known`` may have been saved while it was in progress. It is completed if the
+    log has its generation.
     """
     there = {(each.generation_id, _cut(each.leader)) for each in known}
     missing = [each for each in generations if (each.generation_id, each.leader) not in there]
@@ -284,8 +286,8 @@ def _place(entry: Rebalance) -> tuple[int, int]:
 
 
 def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
-    """Completes the rebalance in ``known`` that was saved while in progress and formed this
-    generation. Returns whether such a rebalance was found."""
+    """Completes the rebalance in ``known`` that formed ``generation`` but is unfinished, because
+    the broker stopped during it. Returns False if ``known`` has no such rebalance."""
     for each in known:
         if (
             each.source is Source.KEPT
@@ -322,8 +324,8 @@ def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
 
 
 def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
-    """Changes the numbers of the entries so that they ascend. An entry keeps its number if this
-    number is higher than the number of the entry before it."""
+    """Makes the numbers of the entries ascend: an entry whose number is not above the previous
+    entry's number gets the next number. Returns the entries."""
     number = 0
     for each in merged:
         number = each.number = max(each.number, number + 1)

@@ -28,9 +28,10 @@ TAKEN_OVER_BY = "a test"
 
 
 def rebalance(step: Step, group_id: str) -> None:
-    """Begins a rebalance of a classic group: each member gets REBALANCE_IN_PROGRESS at its next
-    heartbeat, and rejoins. In a consumer, share or streams group only the epoch is raised. A member
-    then keeps the partitions or tasks that the new target assigns to it."""
+    """Begins a rebalance of a group. In a classic group, each member gets REBALANCE_IN_PROGRESS at
+    its next heartbeat, and rejoins. In a consumer, share or streams group, the group epoch rises
+    and a new target assignment is computed; a member keeps the partitions or tasks that are also in
+    its new target."""
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
         return consumer.rebalance(step, consumers, _ASKED)
@@ -74,9 +75,9 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
     """Adds a new member with the instance id of a static member, and thereby fences the static
     member.
 
-    The new member sends no further request. Its session expires, unless a client joins with the
-    instance id before. In a consumer group a client can join with the instance id only after
-    `released`.
+    No client sends requests as the new member. Its session expires, unless a client joins with the
+    instance id before. In a consumer group, a client can join with the instance id only after
+    `released` was called.
     """
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
@@ -105,8 +106,8 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
 
 
 def released(step: Step, group_id: str, instance_id: str) -> None:
-    """Called after `fence` has added a static member to a group. If the group is a consumer group,
-    makes the member leave temporarily. Has no effect in a classic group."""
+    """In a consumer group, makes a static member leave temporarily: the member that `fence` has
+    added with the instance id ``instance_id``. Does nothing in a classic group."""
     group = step.state.consumer_groups.get(group_id)
     if group is not None:
         consumer.away(step, group, group.members[group.static_members[instance_id]])

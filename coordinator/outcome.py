@@ -70,8 +70,8 @@ class LeaveReply:
 
 @slotted
 class CommitReply:
-    """The reply to OffsetCommit. It has one error code for all topics, or for each topic either one
-    code or one code per partition."""
+    """The reply to OffsetCommit. ``errors`` is one error code for all topics, or has one element
+    for each topic: an error code, or one code for each partition."""
 
     errors: int | Sequence[int | Sequence[int]]
 

@@ -31,8 +31,9 @@ def remove(step: Step, group: CommittingGroup, cause: Cause) -> None:
 class GroupRecordsDeleted(Sweep):
     """The deletion of an empty group: first its offsets, then its records.
 
-    If a member joins during the deletion, the deletion ends with NON_EMPTY_GROUP. The group may
-    also be removed by another step during the deletion, and a new group may get its id.
+    If a member joins during the deletion, the deletion ends with NON_EMPTY_GROUP. If another step
+    removes the group first, the deletion ends without an error. Then a new group with the same id
+    stays unchanged.
     """
 
     def __init__(self, step: Step, group: CommittingGroup, ticket: Ticket) -> None:

@@ -57,13 +57,13 @@ class _GroupRetention:
         self._partitions: Sequence[int] = ()
         self._next = 0
         self._soon = dict.fromkeys(times_of_warnings(step.state.config), 0)
-        """The number of offsets that may expire within each warning time, by warning time."""
+        """By warning time, such as one day: the number of offsets that may expire within it."""
         self._soonest_ms = 0
         self._dropped = 0
         self._step: Step | None = None
         self._unreplayed = 0
-        """The number of tombstones that were written in the current step. Until the records are
-        replayed, the cache still has the offsets of these tombstones."""
+        """The number of tombstones that were written in the current step. The cache still has these
+        offsets until the tombstones are replayed."""
 
     def piece(self, step: Step) -> int:
         """Checks the next offsets of the group, about `OFFSETS_PER_PIECE`. Returns the cost of this

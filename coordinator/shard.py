@@ -63,7 +63,7 @@ from protocol.errors import NONE
 from protocol.now import Now
 
 _WOKEN_AT_ONCE = 1 << 30
-_UNFINISHED = "the coordinator restarted before the rebalance after the downgrade had ended"
+_UNFINISHED = "after a downgrade of the group, the coordinator restarted during the rebalance"
 
 
 def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
@@ -101,8 +101,8 @@ class GroupShard:
         two calls."""
         self._state = ShardState(config, topics)
         self._live = False
-        """False before ``loaded``: ``replay`` changes classic groups. True after ``loaded``: the
-        handlers change classic groups."""
+        """False during the load, in which ``replay`` changes classic groups. True after ``loaded``:
+        then the handlers change classic groups, and ``replay`` does not."""
         self._records = GroupRecords(self._state)
         self._waking: Iterator[str] | None = None
         """The ids of the groups that ``wake`` has not visited yet; None before the first call of
@@ -181,21 +181,22 @@ class GroupShard:
     def topics_deleted(
         self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None
     ) -> Outcome:
-        """Writes tombstones for the offsets of deleted topics. ``topics`` has a log offset for each
-        topic; only offsets that were written before this log offset are deleted.
+        """Writes tombstones for the committed offsets of deleted topics. ``topics`` has a log
+        offset for each topic: only offsets whose records are below this log offset are deleted.
 
-        The work that remains after this step is done by `expire`, or by `sweep` before ``loaded``.
-        ``ticket`` is answered with NONE when all work is done.
+        This call does only the first part of the work. Later calls of `expire` do the other parts;
+        before the call of ``loaded``, calls of `sweep` do them. When all parts are done, ``ticket``
+        gets the reply NONE.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
         return stepped(begin)(self._state, deleted, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Handles due deadlines, then unfinished work such as the retention check. Does about
-        ``budget`` units of work, at least one.
+        """Handles the deadlines that are due, and then unfinished work such as the retention check.
+        Does about ``budget`` units of work, but at least one unit.
 
-        A deadline is one unit. In the retention check a group is one unit, or several if it has
-        many offsets. While more work is due, ``next_deadline`` is not later than now.
+        A deadline is one unit. The retention check of a group is one unit, or several units if the
+        group has many offsets. While more work is due, ``next_deadline`` is not later than now.
         """
         return stepped(self._expire)(self._state, budget, now)
 
@@ -222,15 +223,15 @@ class GroupShard:
         return stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
-        """Continues only the first sweep in the queue. The next sweep begins in another step, after
-        the records of this step were replayed."""
+        """Does at most ``budget`` of the work of the first sweep in the queue. A step never begins
+        a second sweep, because the records of the first sweep must be replayed before that."""
         sweeps = self._state.sweeps
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()
 
     def _fire(self, step: Step, timer: GroupTimer) -> bool:
-        """Handles a timer that is due. Returns True if the step must end, so that the records of
-        the step are replayed before the next timer is handled."""
+        """Handles a timer that is due. Returns True if the next timer must wait until the records
+        of the step are replayed."""
         if timer is self._retention:
             if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
                 state = self._state
@@ -279,11 +280,11 @@ class GroupShard:
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Applies a run that is in the log from ``base_offset`` on, after a write and at load. Only
-        this method changes committed offsets and consumer groups.
+        """Applies a run that is in the log from ``base_offset`` on. Called at load, and after each
+        write. Only this method changes committed offsets and consumer groups.
 
-        At load, a classic group's record builds the group. After the load a handler has already
-        changed the group, so only the log offset of the record is stored.
+        At load, a classic group's record builds the group. After a write, the handler has already
+        changed the classic group, so this method stores only the log offset of the record.
         """
         if type(run) is OffsetRun:  # nearly all runs
             self._state.cache.replay(run, base_offset)
@@ -317,8 +318,8 @@ class GroupShard:
             index += 1
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Loads offsets of one topic from a snapshot, before the records after the snapshot are
-        replayed."""
+        """Loads the offsets of one topic from a snapshot. Called before the records that follow the
+        snapshot are replayed."""
         assert not self._live
         self._state.cache.restore(group_id, topic, columns)
 
@@ -330,19 +331,16 @@ class GroupShard:
         topic: str,
         columns: TopicColumns,
     ) -> None:
-        """Loads pending offsets of a transaction from a snapshot, before the rest of the log is
-        replayed."""
+        """Loads pending offsets of a transaction from a snapshot. Must be called before `replay`,
+        which may change these offsets."""
         assert not self._live
         pending = self._state.cache.pending
         pending.restore(producer_id, producer_epoch, group_id, topic, columns)
 
     def wake(self, now: Now, budget: int) -> int:
-        """Prepares at most ``budget`` loaded groups for calls, after the replay. Returns the number
-        of groups; 0 if all groups are prepared.
-
-        Sessions start with their full timeout. A group is created for each group id that has only
-        offsets.
-        """
+        """Called after the replay. Prepares at most ``budget`` further groups for calls: starts the
+        session of each member with its full timeout, and creates a group for each group id that has
+        only offsets. Returns the number of prepared groups; 0 if no groups are left."""
         assert not self._live
         state = self._state
         if self._waking is None:
@@ -371,11 +369,11 @@ class GroupShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """Ends the load after the replay: calls ``wake`` until all groups are woken, and begins to
-        accept calls.
+        """Ends the load after all records were replayed: calls ``wake`` until it has prepared all
+        groups, and then lets the shard accept calls.
 
-        A group with more members than group.max.size rebalances. A downgraded group rebalances too
-        if its rebalance had not ended.
+        A group with more members than group.max.size rebalances. So does a group that was
+        downgraded to a classic group and whose rebalance had not ended.
         """
         while self.wake(now, _WOKEN_AT_ONCE):
             pass

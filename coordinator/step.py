@@ -84,9 +84,9 @@ class ShardState:
         cache."""
         self.deadlines: Deadlines[GroupTimer] = Deadlines()
         self.expiring: dict[int, dict[str, int]] = {}
-        """The number of offsets that expire soon, by warning time and group id, at the last check
-        of the group. The warning time is in milliseconds. Groups without such offsets are absent.
-        """
+        """By warning time in milliseconds and by group id: the number of offsets that were within
+        the warning time of their expiry at the last check of the group. Groups without such offsets
+        are absent."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """The group and the member of each parked JoinGroup or SyncGroup, by ticket."""
         self.share_deletions: dict[str, ShareDeletion] = {}
@@ -95,8 +95,8 @@ class ShardState:
         """The members that use each open connection, each with its group. A member uses at most one
         connection."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
-        """Replies of steps that an exception ended. These replies were not sent, and their tickets
-        are no longer parked."""
+        """Replies that were not sent, because an exception ended their step. Their tickets are not
+        parked any more."""
         self.sweeps: deque[Sweep] = deque()
         """Long work that is not finished, in the order in which it is done."""
 
@@ -160,9 +160,9 @@ class Step:
     def park_join(self, group: Group, member: Member, ticket: Ticket) -> None:
         """Parks a JoinGroup until the join phase ends.
 
-        If an older JoinGroup of the same member is parked, it gets REBALANCE_IN_PROGRESS. A client
-        that reads this reply rejoins under the same member id. A client that has abandoned the
-        older request never reads the reply.
+        If an older JoinGroup of the same member is parked, the older request gets
+        REBALANCE_IN_PROGRESS. If the client still waits for this reply, it rejoins under the same
+        member id.
         """
         if member.join_ticket is not None:
             displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
@@ -307,8 +307,9 @@ def stepped(handler: Callable[[Step, Any], object]) -> Handler:
 def idle_or_stepped(
     idle: Callable[[ShardState, Any, Now], Reply | None], handler: Callable[[Step, Any], object]
 ) -> Handler:
-    """Returns a handler that first calls ``idle``. If ``idle`` returns a reply, the handler returns
-    only this reply; otherwise it behaves as ``stepped(handler)``."""
+    """Returns a handler for calls that may change nothing. The handler first calls ``idle``, which
+    returns a reply if the call changes nothing. If ``idle`` returns None, the handler continues
+    like the result of ``stepped(handler)``."""
     changing = stepped(handler)
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
@@ -321,7 +322,7 @@ def idle_or_stepped(
 
 
 WHOLE_STEP = 1 << 30
-"""A cost that `Sweep.piece` returns so that the step does no further piece of work."""
+"""The cost that `Sweep.piece` returns if no further piece of work may run in the same step."""
 
 
 class Sweep(ABC):
@@ -332,8 +333,8 @@ class Sweep(ABC):
 
     @abstractmethod
     def piece(self, step: Step) -> int:
-        """Does the next piece of the work and returns its cost, in units of work of
-        `GroupShard.expire`. Returns 0 if all pieces are done."""
+        """Does the next piece of the work and returns its cost, which counts against the budget of
+        `GroupShard.expire`. Returns 0 if no piece is left."""
 
     def failed(self, error_code: int) -> Reply:
         """Returns the reply for ``ticket`` if the shard is unloaded before the work is done."""

@@ -40,7 +40,7 @@ class TopicsImage:
         self.version = 0
         """The number of changes of topics since the broker started."""
         self.created = 0
-        """The version of the topics image in which the newest topic was created."""
+        """The value of ``version`` directly after the last creation of a topic."""
 
     @property
     def by_name(self) -> Mapping[str, Topic]:

@@ -1,4 +1,5 @@
-"""TxnOffsetCommit, and the transaction markers that commit or drop the offsets of such requests.
+"""TxnOffsetCommit, and the transaction markers that commit or drop the offsets of TxnOffsetCommit
+requests.
 
 The offsets are pending until the transaction marker of their producer is written. A transaction may
 commit offsets while the group rebalances, and a marker is written in every state of the group.

@@ -14,8 +14,8 @@ from protocol.now import Now
 def unload(state: ShardState, error_code: int) -> Outcome:
     """Replies to every parked request of the shard with the error, and moves every group to DEAD.
 
-    Requests whose replies were lost by an exception in this shard get a reply too. An event is
-    emitted only for groups with members, because no client waits for the other groups.
+    Requests whose replies were lost because of an exception in this shard get a reply too. For a
+    group without members, no event is emitted, because no client waits for the group.
     """
     step = Step(state, Now(0, 0))
     for ticket, reply in state.interrupted:

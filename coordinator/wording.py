@@ -66,8 +66,8 @@ def plain_host(host: str) -> str:
 
 
 def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
-    """Returns the change from a member's known protocols or subscriptions to ``new``; None if they
-    are equal. For a member that was loaded from the log, only the selected protocol is compared,
+    """Returns the difference between a member's protocols or subscriptions and ``new``; None if
+    they are equal. If the member was loaded from the log, only the selected protocol is compared,
     because the log stores no other protocol."""
     old: Protocols = member.protocols
     if member.restored:
@@ -92,7 +92,7 @@ def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Chan
     if any(was != now for was, now in pairs):
         return Change("listed the same topics in another order", True)
     return Change(
-        "changed its metadata, but not its topics (for example its owned partitions)", False
+        "changed its metadata (for example its owned partitions), but not its topics", False
     )
 
 

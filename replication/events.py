@@ -41,7 +41,7 @@ class LeaderReported(NamedTuple):
     isr: tuple[int, ...]
     controller_epoch: int
     before_lives: bool
-    """True if the broker of the previous leader is known to be alive."""
+    """True if the previous leader is known to be alive."""
 
 
 class ReplicaOut(NamedTuple):

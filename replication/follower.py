@@ -38,8 +38,9 @@ from protocol.errors import (
 UNKNOWN = -1
 
 EndOf = Callable[[int], tuple[int, int]]
-"""Looks up an epoch in the follower's log. Returns the largest epoch in the log that is at most the
-given epoch, and the end offset of this largest epoch; (-1, -1) if unknown."""
+"""A function that looks up a leader epoch in the follower's log. It returns the largest epoch in
+the log that is not larger than the given epoch, and the offset at which this largest epoch ends;
+(-1, -1) if the log has no such epoch."""
 
 
 class Way(Enum):
@@ -158,12 +159,12 @@ _EXPECTED = frozenset(
 
 
 def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
-    """Returns the action after a failed Fetch. ``asked_epoch`` is the leader epoch in the Fetch,
-    ``leader_epoch`` is the leader epoch that is known now.
+    """Returns the action of a follower after a Fetch failed. ``asked_epoch`` is the leader epoch in
+    the Fetch, and ``leader_epoch`` is the latest leader epoch that the follower knows.
 
-    Unexpected errors are retried too, because one partition may fail because of another: Kafka
-    0.10.2 responds with UNKNOWN_SERVER_ERROR to a whole request if it does not know yet that the
-    follower has a replica of one of its partitions.
+    After an unexpected error, the follower fetches again, since the error may be about another
+    partition. For example, Kafka 0.10.2 responds to a whole request with UNKNOWN_SERVER_ERROR if it
+    does not know yet that the follower has a replica of one of the partitions.
     """
     if error_code == OFFSET_OUT_OF_RANGE:
         return OnError.RESET

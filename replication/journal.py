@@ -37,8 +37,8 @@ def entry(event: Event, now: Now) -> Named:
             return of_partition(event.topic, event.partition), _in(event, now)
         case ControllerChanged(controller, epoch):
             why = f"broker {controller} is the controller (epoch {epoch})"
-            told = Happened(now.wall_ms, Kind.CONTROLLER, "told", why, controller, epoch)
-            return CONTROLLER, told
+            change = Happened(now.wall_ms, Kind.CONTROLLER, "told", why, controller, epoch)
+            return CONTROLLER, change
         case SessionChanged(session):
             return SESSION, Happened(now.wall_ms, Kind.SESSION, session.value, _SESSIONS[session])
         case Registered(broker, epoch):

@@ -40,8 +40,8 @@ UNKNOWN = -1
 NEVER = -(1 << 62)
 
 GIVEN_UP = frozenset((INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED))
-"""Errors of a requested change after which the in-sync replicas stay unchanged, and the leader may
-request another change."""
+"""After these errors of AlterPartition, the ISR stays unchanged, and the leader may request another
+change."""
 OUTDATED = frozenset(
     (
         UNKNOWN_TOPIC_OR_PARTITION,
@@ -51,8 +51,8 @@ OUTDATED = frozenset(
         INVALID_REQUEST,
     )
 )
-"""Errors that only an outdated leader receives. After such an error, the leader waits for a state
-from the controller."""
+"""Errors that the controller returns only to an outdated leader. After such an error, the leader
+waits until the controller sends the state of the partition."""
 
 
 class Follower:
@@ -109,8 +109,9 @@ class LedReplicas:
         self.epoch_start_offset = epoch_start_offset
         """The log end offset when this broker became leader."""
         self.pending: WantedIsr | None = None
-        """The requested change of the in-sync replicas that is in flight, or None. After some
-        errors it remains in flight until the controller sends a state."""
+        """The change of the ISR that this leader has requested and that has no result yet, or None.
+        After some errors, the change stays pending until the controller sends the state of the
+        partition."""
         self.maximal_isr = frozenset(state.isr)
         """All replicas that are in sync before or after the change in flight."""
         self.followers = {
@@ -164,9 +165,9 @@ class LedReplicas:
         return self._step(now_ms)
 
     def tick(self, now_ms: int) -> Step:
-        """Requests the removal of replicas that lag for too long. Also recomputes the high
-        watermark, which no longer waits for a replica that is out of sync and has stopped catching
-        up. The caller calls this method once per half of `replica.lag.time.max.ms`."""
+        """Requests that replicas which have lagged for too long are removed from the ISR. Also
+        computes the high watermark again: it does not wait for out-of-sync replicas that have made
+        no progress. The caller calls this method twice in each `replica.lag.time.max.ms`."""
         lag_ms = self.rules.lag_time_max_ms
         behind = {
             replica
@@ -177,8 +178,9 @@ class LedReplicas:
         return self._without(behind, now_ms)
 
     def removes_in_ms(self, now_ms: int) -> int | None:
-        """Returns the time in ms until `tick` would request the removal of a lagging replica, if
-        this replica does not fetch before. Returns None if no replica lags."""
+        """Returns the time in ms until `tick` requests the removal of a lagging replica from the
+        ISR, if the replica does not fetch before then. Returns None if no replica lags, or if a
+        change of the ISR is pending."""
         lag_ms = self.rules.lag_time_max_ms
         behind = [
             self.followers[replica].caught_up_ms + lag_ms + 1 - now_ms
@@ -217,11 +219,12 @@ class LedReplicas:
         return self._step(now_ms)
 
     def isr_refused(self, error_code: int) -> Step:
-        """Handles the rejection of the change in flight.
+        """Handles the rejection of the ISR change in flight.
 
-        If a replica may not join, the in-sync replicas stay unchanged. If this broker is outdated
-        (an older version, an older epoch, an unknown partition), it requests no further change
-        until the controller sends a state. After any other error it requests the same change again.
+        After an error of `GIVEN_UP`, the in-sync replicas stay unchanged. If this broker is
+        outdated (an older version, an older epoch, an unknown partition), it requests no further
+        change until the controller sends a state. After any other error it requests the same change
+        again.
         """
         if self.pending is None:
             return Step(self.high_watermark)
@@ -232,11 +235,11 @@ class LedReplicas:
         return Step(self.high_watermark)
 
     def new_state(self, state: PartitionState, end_offset: int, now_ms: int) -> Step:
-        """Applies a partition state that the controller sent, in which this broker is still the
+        """Applies a partition state that the controller sent, and in which this broker stays the
         leader.
 
-        Followers keep their end offsets. In a new leader epoch all in-sync replicas count as caught
-        up at ``now_ms``.
+        The known end offsets of the followers are kept. If the state has a new leader epoch, all
+        replicas in its ISR count as fully caught up at ``now_ms``.
         """
         if state.leader_epoch > self.state.leader_epoch:
             self.epoch_start_offset = end_offset
@@ -272,7 +275,8 @@ class LedReplicas:
     # -- the rules
 
     def _step(self, now_ms: int, wanted: WantedIsr | None = None) -> Step:
-        """Raises the high watermark as far as possible. Returns a step with the high watermark."""
+        """Raises the high watermark as far as the in-sync replicas permit. Returns the step that
+        contains the high watermark and ``wanted``."""
         if len(self.state.isr) >= self.min_isr:
             reached, lag_ms = self.end_offset, self.rules.lag_time_max_ms
             for replica, follower in self.followers.items():

@@ -26,7 +26,7 @@ class PartitionState(NamedTuple):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
-    """True if the leader was elected from replicas that were not in sync."""
+    """True if the current leader was elected although it was not in sync (unclean election)."""
 
 
 class WantedIsr(NamedTuple):

@@ -40,7 +40,7 @@ def add_partitions(step: Step, call: AddPartitions) -> int:
         return NONE
     partitions = joined(old.partitions, added)
     if not step.fits(call.transactional_id, partitions):
-        why = "the transaction would have too many partitions for its record"
+        why = "the transaction would have more partitions than its record can contain"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
     now_ms = step.now.wall_ms
     value = step.next(

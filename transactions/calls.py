@@ -114,12 +114,9 @@ class MarkersWritten:
 
 @slotted
 class MarkersRefused:
-    """Reports that some partitions rejected their markers with INVALID_PRODUCER_EPOCH (47), and
-    that all other markers are stable.
-
-    In the rejecting partitions, the transaction was ended with a newer epoch. The reply is an error
-    code.
-    """
+    """Reports that some partitions rejected their markers with INVALID_PRODUCER_EPOCH (47), because
+    a marker with a newer producer epoch had already ended the transaction there. All other markers
+    are stable."""
 
     ticket: Ticket
     transactional_id: str

@@ -14,8 +14,7 @@ class TransactionConfig:
     """The settings of a shard of transactional ids. The defaults are those of Kafka."""
 
     marker_sender: Ticket
-    """The ticket under which the shard sends a `SendMarkers` whenever a Prepare record is
-    stable."""
+    """The ticket that receives a `SendMarkers` from the shard when a Prepare record is stable."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     """The producer ids that this broker has reserved and not yet used. All shards of the broker
     share them."""

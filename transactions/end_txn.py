@@ -123,9 +123,9 @@ def _prepared(
     """Returns the value of the Prepare record. Returns None if the record needs a new producer id
     and no reserved id is left.
 
-    With TV2 the markers have the next epoch. EXHAUSTED_EPOCH is the last epoch that a client
-    receives. When a producer with this epoch ends a transaction, the markers have the highest
-    possible epoch, and the producer continues with another producer id.
+    With TV2, the markers of a transaction have the producer's epoch plus 1. If the producer's epoch
+    is EXHAUSTED_EPOCH, the epoch of the markers is the highest possible epoch. The producer then
+    continues with a new producer id after the transaction.
     """
     old = transaction.value
     next_producer_id = NO_PRODUCER_ID

@@ -76,12 +76,14 @@ class ProducerFenced:
     client: Client
     """The client that now owns the transactional id."""
     fenced: Client
-    """The fenced client: the sender of the last call before the newer producer's call."""
+    """The client that has lost the transactional id: the sender of the last request for this id
+    before the newer producer's request."""
 
 
 @slotted
 class TransactionRefused:
-    """A call was rejected with an error that ends its producer or the transaction."""
+    """A call was rejected. Because of the error, the client must end its producer or abort its
+    transaction."""
 
     transactional_id: str
     error_code: int

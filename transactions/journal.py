@@ -48,8 +48,8 @@ NOTABLE_KEPT = 32
 """Maximum number of notable transactions (see the top of this module) that are kept per
 transactional id."""
 RECENT_KEPT = 4
-"""For each transactional id, the maximum number of transactions kept among those that are not
-notable."""
+"""Maximum number of transactions that are kept per transactional id in addition to the notable
+transactions."""
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
 """The time in ms after which an open transaction is written to disk."""
@@ -80,7 +80,7 @@ class IdJournal(Page):
     def __init__(self, transactional_id: str, unsaved: Unsaved | None = None) -> None:
         super().__init__(transactional_id, unsaved, _ID_BYTES)
         self._recent: Ring[Story] = self.ring(RECENT_KEPT)
-        """The last transactions that are not notable."""
+        """The last transactions that are not notable (see the top of this module)."""
         self._notable: Ring[Story] = self.ring(NOTABLE_KEPT)
         self.refused: Ring[Refusals] = self.ring(_REFUSED_KEPT)
         """Rejected calls, by error code."""
@@ -142,7 +142,7 @@ class IdJournal(Page):
             self.save(story.number, story)
 
     def save_counts(self) -> None:
-        """Implements Page.save_counts. Also saves an open transaction if readers wait for it."""
+        """Implements Page.save_counts. Also saves an open transaction for which readers wait."""
         if self.open is not None and self.open.waits:
             self.save_story(self.open)
         super().save_counts()

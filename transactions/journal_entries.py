@@ -26,8 +26,8 @@ LONG_MS = 10_000
 """A transaction that was open for at least this time in ms is notable, regardless of its
 outcome."""
 _SEEN_WITHIN_MS = 30_000
-"""A reader that was last seen at most this time in ms before the end of the transaction counts as
-waiting until the end."""
+"""If a reader was last seen at most this number of ms before the end of the transaction, it counts
+as a reader that waited until the end."""
 STORY_BYTES = 1000
 PARTITION_BYTES = 120
 WAIT_BYTES = 600
@@ -129,8 +129,8 @@ class Story:
     ended_ms: int = 0
     """The wall time in ms at which the last marker was written; 0 while markers are missing."""
     past: str = ""
-    """The partitions, as text, in which an operator's marker ended the transaction while it was
-    open, or ""."""
+    """The partitions, as text, in which an operator's marker ended the transaction while the
+    coordinator had it open; "" without such partitions."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
@@ -216,7 +216,8 @@ class Story:
         self.prepared_ms = now.wall_ms
 
     def end(self, outcome: Outcome, now: Now) -> None:
-        """Records that the last marker is written. The readers that were waiting can continue."""
+        """Records the end of the transaction: its last marker was written. Consumers that waited
+        for the end can read on."""
         self.outcome = outcome
         self.ended_ms = now.wall_ms
         for each in self.waits.values():
@@ -226,10 +227,10 @@ class Story:
 
     @property
     def is_notable(self) -> bool:
-        """Returns True if the journal must keep the transaction longer.
+        """Returns True if the journal must keep the transaction longer than other transactions.
 
-        A transaction is notable in four cases: its client did not end it, it was open for LONG_MS,
-        it blocked a reader, or an operator ended it in some partitions.
+        A transaction is notable in four cases: its client did not end it, it was open for at least
+        LONG_MS, it blocked a reader, or an operator ended it in some partitions.
         """
         if self.cause is not None and self.cause is not Cause.CLIENT:
             return True

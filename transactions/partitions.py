@@ -1,10 +1,10 @@
 """Sorts the partitions of a transaction as they are in Kafka's records.
 
 Kafka stores the partitions in a Java ``HashSet`` and groups them by topic in a ``HashMap``.
-Partitions and topics are therefore ordered by slot. Within a slot, the partition that was added
-first is first, but the topic that was added last is first, because ``computeIfAbsent`` inserts it
-at the head. The number of slots depends on the number of partitions or topics. Source: Kafka 4.3.1
-``TransactionLog``.
+Partitions and topics are therefore ordered by slot. The number of slots depends on the number of
+partitions or topics. Partitions in the same slot are in the order in which they were added. Topics
+in the same slot are in the reverse order, because ``computeIfAbsent`` inserts a topic at the head.
+Source: Kafka 4.3.1 ``TransactionLog``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Ordered = tuple[tuple[str, tuple[int, ...]], ...]
 
 _SLOTS_AT_LEAST = 16
 _FEW = 8
-"""The maximum number of new partitions that are inserted one by one. If there are more, they are
-sorted together with the old partitions."""
+"""If a request adds at most this number of partitions to a topic, each is inserted at its place in
+the sorted list. If it adds more, the whole list is sorted again."""
 
 
 def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
@@ -72,11 +72,12 @@ _SlotOf = Callable[[int], int]
 def _topics_in_order(
     topics: dict[str, list[int]], hashes: dict[str, int], slots_of: dict[str, _SlotOf], older: int
 ) -> list[str]:
-    """Returns the topics in the order of Kafka's ``HashMap``. The first ``older`` topics were
-    already in the map.
+    """Returns the topics in the order in which Kafka iterates over its ``HashMap`` of them. The
+    first ``older`` topics were in the map before this request.
 
-    The map grows only at the lookup that follows an insertion. It has therefore not yet grown for
-    the last inserted topic if this topic has a single partition.
+    The order depends on the size of the map. An insertion leads to a larger map only at the next
+    lookup. So the map is still small if the last inserted topic has a single partition, since no
+    lookup followed.
     """
     last = max(topics, key=lambda topic: slots_of[topic](topics[topic][-1]))
     mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1

@@ -26,7 +26,7 @@ class ProducerIds:
         another block is needed."""
 
     def add(self, block: range) -> None:
-        """Adds a block that only this broker has reserved."""
+        """Adds a block of producer ids that only this broker has reserved."""
         self._blocks.append(block)
         self.left += len(block)
 

@@ -129,14 +129,14 @@ def runs_of_records(
 def _run(record: Record, skipped: Counter[int]) -> TransactionRun | None:
     key = record.key
     if key is None or len(key) < 2:
-        raise ProtocolError("the key is missing or too short for a version")
+        raise ProtocolError("the key is missing, or too short to contain a version")
     key_version = int.from_bytes(key[:2], "big", signed=True)
     if key_version != KEY_VERSION:
         skipped[key_version] += 1
         return None
     size = int.from_bytes(key[2:4], "big", signed=True)
     if size != len(key) - 4:
-        raise ProtocolError(f"the key of {len(key)} bytes can't have an id of {size} bytes")
+        raise ProtocolError(f"the key has {len(key)} bytes, but claims an id of {size} bytes")
     transactional_id = str(key[4:], "utf-8")
     if record.value is None:
         return TransactionRun(transactional_id, None)
@@ -147,7 +147,7 @@ def _run(record: Record, skipped: Counter[int]) -> TransactionRun | None:
 def decode_value(data: bytes) -> tuple[TransactionValue, int]:
     """Returns a value and its version. Raises ProtocolError or ValueError."""
     if len(data) < 2:
-        raise ProtocolError(f"the value of {len(data)} bytes is too short for a version")
+        raise ProtocolError(f"the value of {len(data)} bytes is too short to contain a version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version not in VALUE_VERSIONS:
         raise ProtocolError(f"the value has version {version}, expected 0 or 1")

@@ -52,7 +52,7 @@ def refusal(call: Call, error_code: int) -> Reply:
 
 
 def loading_error(call: Call) -> int:  # noqa: ARG001
-    """Returns the error code for any call that arrives while the shard is loaded."""
+    """Returns the error code for any call that arrives while the shard is being loaded."""
     return COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -71,8 +71,8 @@ class TransactionShard:
         """The open transactions that ``wake`` has not yet visited, or None before the first call of
         ``wake``."""
         self._woken: list[SendMarkers] = []
-        """The markers that ``wake`` collected from transactions between Prepare and Complete, and
-        that ``loaded`` will send."""
+        """The `SendMarkers` of transactions that were prepared but not complete when the log was
+        loaded. ``wake`` collects them, and ``loaded`` sends them."""
         self._sweeps = Sweeps(self._state, Now(0, 0))
         self.view = TransactionView(self._state)
 
@@ -146,13 +146,13 @@ class TransactionShard:
         state.watch(transaction)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
-        """Must not be called. Transactional ids have no snapshot, and their whole log is
-        replayed."""
+        """Raises AssertionError. Transactional ids have no snapshot, so each load replays the whole
+        log."""
         raise AssertionError("the state of transactional ids has no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """Prepares ``loaded``: collects the markers of at most ``budget`` open transactions.
-        Returns the number of visited transactions, or 0 if all are visited."""
+        """Visits at most ``budget`` further open transactions, and collects for `loaded` the
+        markers of prepared ones. Returns the number of visited transactions; 0 if none is left."""
         if self._waking is None:
             self._waking = iter(list(self._state.open.values()))
         awake = 0

@@ -72,7 +72,8 @@ class ShardState:
 
     @property
     def server_rules(self) -> int:
-        """Returns the protocol (TV1 or TV2) of transactions that the coordinator itself ends."""
+        """Returns TV1 or TV2: the transaction protocol of a transaction that the coordinator ends
+        without a request of a client, for example after its timeout."""
         return TV2 if self.config.transaction_version >= TV2 else TV1
 
 
@@ -178,8 +179,6 @@ class Step:
 
 
 def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
-    """Returns text that names the producer id and epoch in a call, for the details of rejected
-    calls."""
     return f"producer {call.producer_id} at epoch {call.producer_epoch}"
 
 

@@ -64,8 +64,8 @@ def _abort(step: Step, budget: int) -> int:
 def _expire(step: Step, budget: int) -> bool:
     """Removes ids that were unused for transactional.id.expiration.ms.
 
-    Removes at most ``budget`` ids, and only as many as fit into one batch. Returns True if no id
-    remains due.
+    Removes at most ``budget`` ids, and only as many as fit into one batch. Returns True if no such
+    id remains.
     """
     state = step.state
     cutoff_ms = step.now.wall_ms - state.config.expiration_ms

@@ -24,9 +24,9 @@ class Act(Enum):
     """An action of a handler."""
 
     CHECK = auto()
-    """Check the producer id and epoch first, and then the content of the request."""
+    """Check the request: first its producer id and epoch, then its content."""
     BEGIN = auto()
-    """Write ONGOING with the partitions of the request."""
+    """Begin a transaction: write the state ONGOING with the partitions of the request."""
     EXTEND = auto()
     """Write ONGOING with the new partitions. Write no record if no partition is new."""
     PREPARE = auto()
@@ -81,8 +81,8 @@ VERIFY_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.CHECK,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""The action or error for VerifyPartitions in each state. It applies after the checks of the owner
-(the producer id and its epoch)."""
+"""By state of the transactional id: the action or the error code for VerifyPartitions. The producer
+id and its epoch are checked before."""
 
 END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, INVALID_TXN_STATE),
@@ -93,8 +93,8 @@ END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.COMPLETE_ABORT: (INVALID_TXN_STATE, NONE),
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
-"""The actions or errors for COMMIT and ABORT in EndTxn v0 to v4, in each state. They apply after
-the checks of the owner (the producer id and its epoch)."""
+"""For EndTxn v0 to v4, in each state of the transactional id: the action or error for COMMIT, and
+for ABORT. The table applies only after the checks of producer id and epoch have passed."""
 
 _END_TV2_NOW: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, Act.PREPARE),

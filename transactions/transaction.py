@@ -9,8 +9,8 @@ from transactions.values import NO_EPOCH, TransactionRun, TransactionValue
 
 
 class Timeout(Timer):
-    """The timer that aborts a transaction. It is due when the timeout has passed since the start
-    time in the record."""
+    """The timer that aborts a transaction. It is due when the transaction timeout has passed since
+    the start time that the transaction's record contains."""
 
     __slots__ = ("transaction",)
 
@@ -32,18 +32,20 @@ class Transaction(Timer):
         super().__init__()
         self.transactional_id = transactional_id
         self.value = value
-        """The value of the last record."""
+        """The value of the last record of this transactional id."""
         self.last_epoch = NO_EPOCH
-        """The previous epoch. The owner may retry with this epoch if it did not receive the reply.
+        """The epoch before the current epoch. If the producer did not receive the reply with the
+        current epoch, it may repeat its request with the previous epoch.
 
-        Records do not contain this epoch. A load therefore resets it, as in Kafka 4.3.1.
+        No record contains the previous epoch. A load therefore resets this field, as in Kafka
+        4.3.1.
         """
         self.client: Client = BROKER
         """The sender of the last call that changed the state. Changes by the broker itself do not
         set this field."""
         self.prepared_ms = -1
-        """The wall time in ms at which the transaction entered PREPARE_*, or -1 if this was before
-        the load or has not happened."""
+        """The wall time in ms at which the transaction entered PREPARE_*. It is -1 if the
+        transaction has not entered PREPARE_* since the load."""
         self.timeout: Timeout | None = None
         """The timer of the transaction timeout. It is created for the first transaction of the
         id."""

@@ -117,12 +117,13 @@ class _Builder:
 
 
 class _Balancer:
-    """Selects, for one topic, the subscribers between which partitions are moved.
+    """Selects the members between which partitions of one topic are moved, among the topic's
+    subscribers.
 
-    The subscribers are sorted by their number of partitions. The members with the fewest partitions
-    are a range at the front, and the members with the most a range at the back. All members of a
-    range have the same number of partitions, the level of the range. `next_least` and `next_most`
-    select the members of their range in turn.
+    The subscribers are sorted by their number of partitions. Two sections of this list are used: at
+    its front the members with the fewest partitions, and at its end the members with the most. All
+    members of a section have the same number of partitions, which is the level of the section.
+    `next_least` and `next_most` return the members of their section one after the other.
     """
 
     __slots__ = (
@@ -147,9 +148,8 @@ class _Balancer:
         self.most_level = sizes[self._sorted[-1]] + 1
 
     def next_least(self) -> int:
-        """Returns the index of a member with the fewest partitions. Each call returns another
-        member: first all members with this number of partitions, then the members with one
-        partition more, and so on."""
+        """Returns the index of the next member, in ascending order of the number of partitions. No
+        member is returned twice."""
         if self._next_least >= self._least_end:
             self.least_level += 1
             while (
@@ -163,8 +163,8 @@ class _Balancer:
         return member
 
     def next_most(self) -> int:
-        """Returns the number of the next member with the most partitions; -1 if all members are
-        excluded."""
+        """Returns the index of the next member with the most partitions; -1 if all members are
+        excluded. At one number of partitions (``most_level``), returns each member only once."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 self.most_level = self._sizes[self._sorted[self._most_start - 1]]
@@ -183,8 +183,8 @@ class _Balancer:
         return member
 
     def exclude_most(self) -> None:
-        """Excludes the member that ``next_most`` returned last, because no partition of the topic
-        can be moved from this member."""
+        """Excludes the member that ``next_most`` returned last. The caller calls this method if
+        none of the member's partitions of the topic can be moved."""
         self._most_end -= 1
         named = self._next_most + 1
         members = self._sorted

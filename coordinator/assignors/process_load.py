@@ -1,9 +1,10 @@
 """Selects the processes with the lowest load, and inside a process the member with the fewest
-tasks. Candidates with equal loads are ordered by number.
+tasks. Of candidates with equal loads, the candidate with the lowest number comes first.
 
-The load of a process is its number of tasks divided by its number of members. Loads are compared
-exactly, as integers: each is multiplied by the least common multiple of the numbers of members. The
-integer that is stored for a process is load * number of processes + number of the process.
+The load of a process is its number of tasks divided by its number of members. To compare loads
+exactly, each load is multiplied by the least common multiple of the numbers of members, so that it
+is an integer. The integer that is stored for a process is load * number of processes + number of
+the process.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from math import lcm
 
 
 def by_load(sizes: Sequence[int], capacities: Sequence[int], number: int) -> list[int]:
-    """Returns the indices into ``sizes`` that get the next ``number`` tasks, in order.
+    """Assigns ``number`` tasks to processes. Returns the index of a process for each task, in the
+    order of the assignments.
 
-    The load of index i is ``sizes[i] / capacities[i]``. Each task goes to the first index with the
-    lowest load, and increases its size by 1. No index gets a load above (sum of sizes + number) /
-    sum of capacities, so only a few more candidates than ``number`` are sorted.
+    ``sizes`` has the number of tasks of each process, and ``capacities`` its capacity. The load of
+    a process is its size divided by its capacity. Each task goes to the process with the lowest
+    load (the first of several such processes), whose size then grows by 1. No load exceeds (sum of
+    sizes + number) / sum of capacities. So only processes with lower loads are candidates, and only
+    a few more candidates than ``number`` are sorted.
     """
     unit, width = lcm(*set(capacities)), len(sizes)
     highest = unit * (sum(sizes) + number) // sum(capacities)
@@ -44,17 +48,17 @@ class ProcessesByLoad:
             size * step + process
             for process, (size, step) in enumerate(zip(sizes, self._steps, strict=True))
         ]
-        """A heap with one integer per process: load * processes + process."""
+        """A heap with one integer for each process. The integer contains the load and the index of
+        the process: load * (number of processes) + index."""
         self._members = [[(counts[member], member) for member in members] for members in members_of]
         heapq.heapify(self._loads)
         for heap in self._members:
             heapq.heapify(heap)
 
     def take(self, holders: list[int], number: int) -> list[int]:
-        """Adds one task to each of the ``number`` least loaded processes that are not in
-        ``holders``. If fewer processes are not in ``holders``, adds one task to each of these.
-        Returns one member of each process that got a task. Appends the processes that got a task to
-        ``holders``."""
+        """Adds one task to each of ``number`` processes: the least loaded processes that are not in
+        ``holders``. If there are fewer such processes, each of them gets one task. Appends these
+        processes to ``holders``, and returns one member of each."""
         members = []
         passed = []
         while number and self._loads:

@@ -85,8 +85,8 @@ def _deal(
 
 
 def _due(total: int, members: int) -> list[int]:
-    """Returns the number of partitions that each member gets. The numbers differ by at most 1, and
-    their sum is ``total``."""
+    """Returns the number of partitions for each member. The numbers differ by at most 1, and their
+    sum is ``total``."""
     bounds = [-(-total * number // members) for number in range(members + 1)]
     return [bounds[number + 1] - bounds[number] for number in range(members)]
 
@@ -94,10 +94,9 @@ def _due(total: int, members: int) -> list[int]:
 def _deal_rest(
     holders: Mapping[Key, set[int]], held: list[list[Key]], due: Sequence[int], sharing: int
 ) -> None:
-    """Assigns each partition to further members, in turn, until ``sharing`` members have the
-    partition. A member gets a partition only if it does not have this partition yet, and has fewer
-    partitions than its number in ``due``. If no such member is left, fewer than ``sharing`` members
-    have the partition."""
+    """Gives each partition further members, until it has ``sharing`` members. The members take
+    turns. A member is skipped if it has the partition already, or if it has its number of
+    partitions in ``due``. If all members are skipped, the partition keeps fewer members."""
     unfilled = [number for number, own in enumerate(held) if len(own) < due[number]]
     at = 0
     for key, numbers in holders.items():

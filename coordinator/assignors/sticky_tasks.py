@@ -104,7 +104,8 @@ class _Quota:
         self.per_member = -(-tasks // members)
 
     def fill(self) -> int:
-        """Records that one member is full. Returns the quota of the members that are not full."""
+        """Called when a member has reached its quota of tasks. Returns the new quota of each member
+        that has not reached its quota."""
         self._members -= 1
         self._tasks -= self.per_member
         self.per_member = -(-self._tasks // self._members) if self._members else 0
@@ -232,9 +233,9 @@ class _Assignment:
         return left
 
     def _turns(self, order: Iterable[int]) -> list[Iterator[int]]:
-        """Returns an iterator for each process. ``order`` names the process of each task that is
-        still to be assigned. The iterator of a process yields one member of the process for each
-        such task: the member that gets the task."""
+        """Distributes the remaining tasks of each process to the members of the process, by load.
+        ``order`` has the process of each remaining task. Returns an iterator for each process. It
+        yields, for each remaining task of the process, the member that gets the task."""
         added = [0] * len(self._sizes)
         for process in order:
             added[process] += 1
@@ -248,8 +249,8 @@ class _Assignment:
     def _spread_active(
         self, placed: Iterable[tuple[int, int]], turns: Sequence[Iterator[int]]
     ) -> None:
-        """Assigns each task of ``placed`` to the next member of the process that was chosen for the
-        task."""
+        """Assigns active tasks to members. ``placed`` has each task with the process that was
+        chosen for it. The members of a process get its tasks in turn."""
         owners, counts, quota = self._owners, self._counts, self._quota.per_member
         for task, process in placed:
             owners[task] = member = next(turns[process])
@@ -259,8 +260,9 @@ class _Assignment:
                 quota = self._quota.fill()
 
     def assign_standby(self) -> Iterator[None]:
-        """Assigns standbys to each stateful task: ``num_standby_replicas``, or one in each other
-        process if these are fewer."""
+        """Assigns ``num_standby_replicas`` standbys to each stateful task, on different processes.
+        If the group has too few processes, each process that does not have the active task gets one
+        standby."""
         if self._replicas < 1:
             return
         left: list[tuple[int, list[int]]] = []
@@ -278,9 +280,10 @@ class _Assignment:
             yield
 
     def _keep_standbys(self, tasks: Iterable[int]) -> list[tuple[int, list[int]]]:
-        """Makes members standbys of each task: the previous active member and the previous standby
-        members of the task, if they are not full. Returns the tasks that need more standbys, each
-        with the processes that have the task."""
+        """Assigns standbys of each task to members that had the task before: first the member that
+        had it as active task, then those that had it as standby. Members that have reached the
+        quota are skipped. Returns the tasks that still lack standbys, each with the processes that
+        have the task."""
         process, counts, sizes = self._process, self._counts, self._sizes
         quota = self._quota.per_member
         left = []
@@ -306,9 +309,10 @@ class _Assignment:
         return left
 
     def _least_loaded(self, members: Iterable[int], holders: Sequence[int]) -> int:
-        """Returns -1 if the processes of all ``members`` are in ``holders``. Otherwise returns the
-        first member whose process is not in ``holders``, or a later such member if it has fewer
-        tasks and its process has a lower load."""
+        """Returns the member of ``members`` that should get a task, among the members whose process
+        is not in ``holders``; -1 if the processes of all members are in ``holders``. Starts with
+        the first of these members, and moves on to a later member if it has fewer tasks and its
+        process has a lower load."""
         found = _NOBODY
         for member in members:
             process = self._process[member]

@@ -29,6 +29,5 @@ class GroupSubscriptions(NamedTuple):
     partitions: Mapping[bytes, int]
     target: Mapping[str, Assignment]
     homogeneous: bool
-    """True if all members have the same subscription. Either every subscribed name is subscribed by
-    all members and no member has a regex, or all members have only the same regex (Kafka 4.3.1,
-    ``ModernGroup``)."""
+    """True if all members have the same subscription: either the same topic names and no regex, or
+    the same regex and no topic names (Kafka 4.3.1, ``ModernGroup``)."""

@@ -74,7 +74,8 @@ class Group:
         self.state = State.EMPTY
         """Only ``transition_to`` and ``restored`` change the state."""
         self.state_since_ms = 0 if now is None else now.mono_ms
-        """Monotonic time in ms of the last state change, or of the ``wake`` after a load."""
+        """Monotonic time in ms of the last state change. If the state has not changed since a load,
+        the monotonic time of the ``wake`` after this load."""
         self.state_timestamp_ms = -1 if now is None else now.wall_ms
         """Wall time in ms of the last state change, from the group's record; -1 if unknown."""
         self.protocol_type: str | None = None
@@ -88,7 +89,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending: dict[str, GroupTimer] = {}
-        """Timers of member ids that were returned with MEMBER_ID_REQUIRED and are unused so far."""
+        """By member id that MEMBER_ID_REQUIRED returned and that no client has used: the timer."""
         self.pending_syncs: set[str] = set()
         """Members that must still send SyncGroup. Empty except in AWAITING_SYNC and STABLE."""
         self.joined = 0
@@ -98,32 +99,34 @@ class Group:
         self.support: dict[str, int] = {}
         """The number of members that offer each protocol. Protocols without members are absent."""
         self.phase = GroupTimer(group_id)
-        """The timer that ends the join phase or a step of the initial delay (PREPARING_REBALANCE),
-        or the sync phase (AWAITING_SYNC, and STABLE with ``pending_syncs``)."""
+        """The timer of the current phase: of the join phase or a step of the initial delay in
+        PREPARING_REBALANCE; of the sync phase in AWAITING_SYNC, and in STABLE with
+        ``pending_syncs``."""
         self.initial_delay = False
         self.delay_step_ms = 0
         self.delay_remaining_ms = 0
-        """Milliseconds by which the initial delay may still grow after the current step."""
+        """The maximum time in ms for which the initial delay may still be extended after its
+        current step. A new member causes such an extension."""
         self.member_added = False
-        """Whether the current step of the initial delay added a member. If so, another step
-        follows."""
+        """True if a new member has joined since the last extension of the initial delay. The delay
+        is then extended again."""
         self.holding = False
         """True if group.join.coalescing.ms extends the join phase after all members have joined."""
         self.join_deadline_ms = 0
-        """The latest end of the join phase, as a monotonic time in ms. The phase continues until
-        then if members are missing after the wait of group.join.coalescing.ms."""
+        """The monotonic time in ms at which the join phase ends at the latest. If members are still
+        missing after group.join.coalescing.ms, the phase waits for them until this time."""
         self.last_joined_id = ""
-        """The member whose JoinGroup was parked last, in this join phase or the previous one."""
+        """The id of the member whose JoinGroup was parked last, in this join phase or earlier."""
         self.last_join_ms = 0
         self.last_wait_ms = 0
-        """Milliseconds between the last two parked JoinGroups of a join phase; 0 after the first
-        one."""
+        """Milliseconds between the last two JoinGroups that were parked in this join phase; 0 if
+        fewer than two were parked."""
         self.offsets_read_ms = -1
         """Wall time in ms of the last OffsetFetch, if OffsetFetch requests count as activity of the
         group; otherwise -1."""
         self.expiry_warned_ms = 0
-        """The shortest warning time in ms within which, at the last check, an offset of the group
-        was about to expire; 0 if no offset was about to expire within any warning time."""
+        """The shortest warning time in ms whose warning was due at the last check; 0 if none was
+        due. (The broker warns several times before an offset expires.)"""
         self.record_offset = -1
         """The log offset of the group's metadata record; -1 if the log has no such record."""
 

@@ -1,4 +1,5 @@
-"""Signs of life of the members for which a group waits: whether each member still heartbeats."""
+"""Computes, for each member that a group waits for, whether the member still sends heartbeats and
+when its session expires."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ _REBALANCING = (State.PREPARING_REBALANCE, State.AWAITING_SYNC)
 
 
 class Sign(StrEnum):
-    """The latest activity of a member for which its group waits, judged by the member's requests
-    and connection."""
+    """The coordinator's last observation of a member for which a rebalance waits. It depends on the
+    member's requests and on the state of its connection."""
 
     HEARTBEATS = "heartbeats"
-    """The member has sent a heartbeat or another request recently: `is_heard` is true."""
+    """The member has sent a heartbeat or another request recently (see `is_heard`)."""
     SILENT = "silent"
-    """The member has not sent a request recently: `is_heard` is false."""
+    """The member has not sent a request recently (see `is_heard`)."""
     NOT_DUE = "not_due"
     """The member has not sent a request since its group began to wait, but its next heartbeat may
     not be due yet. A client heartbeats three times per session timeout."""
@@ -47,8 +48,9 @@ class Awaited(NamedTuple):
 def state_since_ms(group: GroupView, now: Now) -> int:
     """Returns the wall time in ms at which a group entered its state.
 
-    The wall time that the group has stored is preferred, as in the journal. The time that follows
-    from the monotonic clock is less exact, because this clock does not count pauses of the broker.
+    This is the time in the group's record, as in the journal. If the record has no time, it is
+    computed from the monotonic clock. The result is then less exact, because this clock does not
+    count pauses of the broker.
     """
     if group.state_timestamp_ms < 0:  # the record has no timestamp
         return now.wall_ms - (now.mono_ms - group.state_since_ms)
@@ -70,12 +72,11 @@ def session_left_ms(member: MemberView, now: Now) -> int | None:
 
 
 def silent_ms(member: MemberView, now: Now) -> int | None:
-    """Returns the milliseconds since the member's last request; None if a request of the member is
-    parked.
+    """Returns the time in ms since the last request of a member. Returns None while the broker has
+    parked a request of the member on an open connection.
 
-    If the connection of a parked request has closed, the result is the time since the close.
-    Without a parked request the result is at least the time since the close, because the session
-    may have begun after the close.
+    If the member's connection has closed while a request was parked, returns the time since the
+    close. If it closed without a parked request, returns the longer of both times.
     """
     closed_ms = closed_for_ms(member, now)
     if member.waits or member.session.due_ms == NEVER:
@@ -85,12 +86,12 @@ def silent_ms(member: MemberView, now: Now) -> int | None:
 
 
 def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
-    """Returns whether a member has sent a request recently and, in a rebalance, since the phase
-    began.
+    """Returns whether a member has sent a request recently. In a rebalance, the request must also
+    be newer than the beginning of the phase.
 
-    "Recently" means within half of the member's session timeout, and within 15 s. A client
-    heartbeats every 3 s by default, and three times per session timeout. A request that is parked
-    on an open connection counts as recent.
+    "Recently" means within the last 15 s and within half of the member's session timeout. By
+    default, a client heartbeats every 3 s, and three times per session timeout. A request that is
+    parked on an open connection counts as recent.
     """
     if member.closed_ms is not None:
         return False
@@ -103,8 +104,8 @@ def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
 
 
 def phase_end_ms(group: GroupView, now: Now) -> int | None:
-    """Returns the monotonic time in ms at which the phase ends if the silent members send no
-    request; None if the group is in no phase.
+    """Returns the monotonic time in ms at which the current phase of a rebalance ends if the
+    awaited members send no request; None if the group is in no phase.
 
     The coordinator removes a member when its session expires. A join phase may therefore end before
     its deadline, when the last awaited session expires. A sync phase ends when the first awaited

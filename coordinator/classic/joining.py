@@ -99,11 +99,11 @@ def join(step: Step, call: JoinGroup) -> None:
 
 
 def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
-    """Returns whether a group of the maximum size accepts this JoinGroup.
+    """Returns True if the group's maximum size permits this JoinGroup.
 
-    Members may rejoin; static members may rejoin under a new member id. In PREPARING_REBALANCE only
-    members with a parked JoinGroup count towards the size, so that the last members to rejoin are
-    rejected (KAFKA-9885).
+    In STABLE and AWAITING_SYNC, only existing members may join; a static member may have a new
+    member id. In PREPARING_REBALANCE, only members with a parked JoinGroup count towards the size.
+    So if the group is too large, the last members to rejoin are rejected (KAFKA-9885).
     """
     member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
     match group.state:
@@ -234,7 +234,7 @@ def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) ->
     else:
         cause = Cause.METADATA_CHANGED
         detail = (
-            "rejoined with protocols that were not loaded from the log"
+            "rejoined with protocols that the group's log does not contain"
             if change is None
             else change.detail
         )
@@ -277,16 +277,16 @@ def pending_due(step: Step, group: Group, member_id: str) -> None:
 
 
 def session_due(step: Step, group: Group, member: Member) -> None:
-    """Removes a member whose session expired, or a new member whose first JoinGroup was parked too
-    long. The limit for the first JoinGroup removes members whose clients closed the connection and
-    joined again under another id (KAFKA-7610)."""
+    """Removes a member because its session expired or because its first JoinGroup was parked too
+    long. In the second case, the client may have closed the connection and joined again under
+    another member id (KAFKA-7610)."""
     if member.waits:
         assert member.is_new, (
             f"the session of {member.member_id!r} ran while a request of the member was parked"
         )
         cause = Cause.NEW_MEMBER_TIMED_OUT
         waited_ms = step.state.config.new_member_join_timeout_ms
-        what = f"the first JoinGroup waited for {seconds(waited_ms)}"
+        what = f"the coordinator did not answer its first JoinGroup within {seconds(waited_ms)}"
         detail = f"{named(member)} was removed: {what}"
         silent_ms = -1
     else:
@@ -299,7 +299,7 @@ def session_due(step: Step, group: Group, member: Member) -> None:
             closed_ms = step.now.mono_ms - member.closed_ms
             closed = f"; its connection had closed {seconds(closed_ms)} earlier"
             if closed_ms > silent_ms:
-                closed += "; the session did not run while a request was parked"
+                closed += "; the session timeout did not run while a request of the member waited"
             silent_ms = max(silent_ms, closed_ms)
         what = f"session expired, no heartbeat for {seconds(silent_ms)}{closed}"
         detail = f"{expired}{closed}"
@@ -311,10 +311,10 @@ def connection_closed(step: Step, connection: Hashable) -> None:
     """Notes the close of ``connection`` for each member that uses it. Parked requests stay parked,
     as in Kafka.
 
-    A member whose client does not know its member id can't return. Such a member is removed
-    immediately, so that rebalances do not wait for it. A static member is removed only while it is
-    new; later its instance id identifies it when it rejoins. Any other member may return until its
-    session ends.
+    A member whose client has not received its member id can't return. Such a member is removed
+    immediately, so that rebalances do not wait for it. A static member that is not new is an
+    exception, because its instance id identifies it when it rejoins. All other members may return
+    until their session ends.
     """
     for member, group in step.state.connections.pop(connection, {}).items():
         member.connection = None

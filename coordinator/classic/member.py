@@ -65,7 +65,7 @@ class Member:
         """Whether a JoinGroup or SyncGroup of the member is parked. While a request is parked, a
         heartbeat does not extend the session."""
         self.is_new = False
-        """True until the first join phase after the member was added has ended."""
+        """True until the first join phase of the member has ended."""
         self.restored = False
         """True if the member was loaded from the log and has not joined since. Only one of its
         protocols is then known."""
@@ -79,9 +79,9 @@ class Member:
         """The monotonic time in ms at which the member's last connection closed; None if the
         connection is open or its state is unknown."""
         self.session = GroupTimer(group_id, member_id)
-        """The timer that ends the membership. It is not armed while a request is parked, even if
-        the connection closes. The exception is a new member, whose first JoinGroup is parked only
-        for a limited time."""
+        """The timer that removes the member when its session expires. While a request of the member
+        is parked, the timer is not armed, even if the member's connection closes. The only
+        exception is the first JoinGroup of a new member."""
 
     reconciliation = None
     """Always None: only members of consumer, share and streams groups have a reconciliation."""

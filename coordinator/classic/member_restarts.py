@@ -31,8 +31,8 @@ from protocol.now import Now
 from protocol.slotted import slotted
 
 RETURNS_WITHIN_MS = 60_000
-"""Maximum milliseconds between the end of the old member id (its removal or its last request) and
-the join of the new one."""
+"""The maximum time in ms between the end of a client's old member id (its removal or its last
+request) and a join that counts as a restart of the client."""
 CLIENTS_KEPT = 64
 TIMES_KEPT = 16
 _IDS_KEPT = 16
@@ -46,7 +46,8 @@ _RETURNING = (
 """Fields of a `RestartingMember` that have the same name in its journal line."""
 
 STREAK_PAUSE_MS = 300_000
-"""A pause of more than this number of milliseconds between two returns ends a streak."""
+"""Restarts of a client belong to one streak if each of them follows the previous one within this
+number of milliseconds."""
 
 _POLL_TIMEOUT = "poll timeout has expired"
 """Part of the reason that Apache's Java client sends in LeaveGroup after it exceeded
@@ -122,8 +123,8 @@ class SameClient(NamedTuple):
 
 @slotted
 class Streak:
-    """A count of events that follow each other with pauses of at most STREAK_PAUSE_MS. Events whose
-    times are no longer stored count too."""
+    """Counts consecutive events with pauses of at most STREAK_PAUSE_MS between them. Only the times
+    of the first and the last event are stored."""
 
     count: int = 0
     since_ms: int = 0
@@ -144,18 +145,18 @@ class RestartingMember:
     client_host: str
     times: int = 0
     last_ms: int = 0
-    """Wall time in ms at which the last return was noticed."""
+    """The wall time in ms at which the client last returned under a new member id."""
     member_id: str = ""
-    """The member id that the client got at its last return."""
+    """The new member id of the client, which it got when it last returned."""
     before: str = ""
     """The member id that the client had before its last return."""
     away_ms: int = 0
-    """Milliseconds between the end of the old member id and the join of the new one, at the last
-    return."""
+    """Milliseconds from the end of the client's old member id to its last join with a new one."""
     recent_ms: list[int] = field(default_factory=list)
-    """Wall times in ms of the last returns, oldest first."""
+    """The wall times in ms at which the client returned under a new member id, oldest first. Only
+    the latest ones are kept."""
     streak: Streak = field(default_factory=Streak)
-    """The last returns of the client, if the pause between each return and the next was at most
+    """The client's last sequence of returns, in which no pause between two returns exceeded
     STREAK_PAUSE_MS."""
     is_kept: bool = False
     """True if the entry was read from the journal's file, and the client has not returned since the
@@ -213,8 +214,8 @@ class Client(NamedTuple):
 
 @slotted
 class _Seen:
-    """The joins and removals of member ids of one client, oldest first, without the joins and
-    removals that belong to a detected return of the client."""
+    """The latest joins and removals of member ids of one client, oldest first. A removal and a join
+    that were recognized as one return of the client are deleted from these lists."""
 
     key: _Key
     gone: list[_Gone] = field(default_factory=list)
@@ -236,12 +237,12 @@ class MemberRestarts:
         self.clients: Ring[RestartingMember] = ring(CLIENTS_KEPT)
         """Clients that returned under a new member id, by their current member id."""
         self._seen: Ring[_Seen] = ring(_SEEN_KEPT)
-        """By `Client.key`: recent joins and removals of the client's member ids. A removal and a
-        later join together may show that the client has returned under a new member id."""
+        """By `Client.key`: recent joins and removals of member ids of the same client. If a join
+        follows a removal, the client may have returned under a new member id."""
 
     def restore(self, client: RestartingMember) -> None:
-        """Loads a client from the journal's file. Removes the entries of the same client that
-        describe its earlier restarts."""
+        """Loads the entry about a client's restarts from the journal's file. Removes older entries
+        about the same client."""
         earlier = [each for each in self.clients if each.first and each.first == client.first]
         for member_id in {client.before, client.member_id, *(each.member_id for each in earlier)}:
             self.clients.take(member_id)
@@ -294,8 +295,8 @@ class MemberRestarts:
     def took_over(
         self, client: Client, member_id: str, before: str, away_ms: int, now: Now
     ) -> None:
-        """Records that a static member has replaced its old member id ``before`` within its
-        session, after the old connection had closed."""
+        """Records that a static member has replaced its old member id ``before``. The old
+        connection had closed, but the old session had not expired."""
         seen = self._seen.get(client.key) or _Seen(client.key)
         seen.came = [each for each in seen.came if each.member_id != before]
         self._put(seen)

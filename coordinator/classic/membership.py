@@ -162,8 +162,8 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
 
 
 def leave(step: Step, call: LeaveGroup) -> None:
-    """Handles a LeaveGroup: removes the members that leave, or that an administrator removes, in
-    one rebalance."""
+    """Handles a LeaveGroup of members or of an administrator: removes all members that the request
+    names in one rebalance."""
     group = step.state.groups.get(call.group_id)
     if group is None and call.group_id in step.state.consumer_groups:
         consumers = step.state.consumer_groups[call.group_id]

@@ -16,8 +16,9 @@ from coordinator.wording import named, some_of
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
-"""The minimum length in ms of an extended join phase, even if all rebalance timeouts are 0 or
-negative. The phase may end sooner when a member rejoins or expires."""
+"""The minimum timeout in ms of a join phase that is repeated because no member has joined at its
+end. It applies if all rebalance timeouts are shorter, 0 or negative. The repeated phase ends before
+this timeout if a member rejoins or expires."""
 
 
 def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
@@ -66,9 +67,9 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
 def complete_if_joined(step: Step, group: Group) -> None:
     """Ends the join phase if all members have joined.
 
-    The initial delay ends only when its time has passed; a delay of 0 ends immediately. A wait of
-    group.join.coalescing.ms ends when its time has passed, or when the group has no member any
-    more.
+    During the initial delay, the phase ends only when the delay is over; a delay of 0 is over
+    immediately. During a wait of group.join.coalescing.ms, the phase ends only when the wait is
+    over, or when the group has no members any more.
     """
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -93,8 +94,8 @@ def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id
 
 
 def forget_if_blank(step: Step, group: Group) -> None:
-    """Removes a group that existed only for a member id with which no client joined. No client can
-    have observed such a group."""
+    """Removes a group that never had a member or an offset. Such a group was created when a client
+    got a member id, but no client has joined with this id."""
     if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
         del step.state.groups[group.group_id]
 
@@ -120,8 +121,8 @@ def phase_due(step: Step, group: Group) -> None:
 
 
 def _delay_step_over(step: Step, group: Group) -> None:
-    """Handles the end of a step of the initial delay. If a member joined during the step, the delay
-    is extended by another step, at most up to the rebalance timeout."""
+    """Handles the end of a step of the initial delay. If a member joined during this step, another
+    step follows, at most up to the rebalance timeout. Otherwise the join phase ends."""
     if group.member_added and group.delay_remaining_ms:
         group.member_added = False
         past_ms = group.delay_step_ms
@@ -135,8 +136,9 @@ def _delay_step_over(step: Step, group: Group) -> None:
 
 
 def _hold_over(step: Step, group: Group) -> None:
-    """Handles the end of the wait of group.join.coalescing.ms. Ends the join phase if all members
-    have joined; otherwise the phase continues to its deadline."""
+    """Called when group.join.coalescing.ms have passed in the join phase. Ends the phase if all
+    members have joined, or if its deadline has passed. Otherwise the phase continues, at most to
+    its deadline."""
     group.holding = False
     if group.all_joined():
         complete(step, group, Cause.ALL_JOINED)

@@ -68,8 +68,8 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
 
 
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
-    """Replaces ``old`` by ``new``, and fences ``old`` in any state (KAFKA-8500): a request that is
-    parked under the old member id gets FENCED_INSTANCE_ID."""
+    """Replaces ``old`` by ``new``, and fences ``old``, whatever the state of the group
+    (KAFKA-8500): a request that is parked under the old member id gets FENCED_INSTANCE_ID."""
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
@@ -117,7 +117,8 @@ def _why_rebalance(group: Group, old: Member, new: Member) -> str | None:
     """
     offers = [(new if m is old else m).protocols for m in group.members.values()]
     if vote(offers) != group.protocol_name:
-        return f"rejoined and changes the protocol from {group.protocol_name} to {vote(offers)}"
+        protocol = f"from {group.protocol_name} to {vote(offers)}"
+        return f"rejoined, which changes the group's protocol {protocol}"
     if group.protocol_type == CONSUMER and _topics(old, group) != _topics(new, group):
         return "rejoined with a changed subscription"
     return None
@@ -132,11 +133,12 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 
 
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
-    """Rewrites the group's record without a rebalance. The member gets its assignment by SyncGroup.
+    """Replies to a static member that rejoins, and rewrites the group's record without a rebalance.
+    The member then gets its assignment by SyncGroup.
 
     If the member is the leader, the reply must prevent it from computing an assignment. From v9 on,
-    the reply contains the leader's id and the field skip_assignment (KIP-814). Below v9 the reply
-    contains the leader's old member id, so that the member does not know that it is the leader.
+    the reply contains the field skip_assignment (KIP-814). Below v9, the reply names the member's
+    old member id as the leader, so the member does not know that it is the leader.
     """
     old_leader = group.leader_id or ""
     _swap(step, group, old, new, call)

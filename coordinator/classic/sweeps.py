@@ -22,8 +22,8 @@ from protocol.errors import NONE
 from protocol.records.batch import HEADER_BYTES
 
 AT_ONCE = 100
-"""The number of units of a sweep's work that the step which begins the sweep does at once. `expire`
-does the other units."""
+"""The maximum number of units of work that the first step of a sweep does. Later calls of `expire`
+do the other units."""
 OFFSETS_PER_PIECE = 100
 _LOOKS_PER_ITEM = 50
 _TOMBSTONES_PER_ITEM = 4
@@ -44,8 +44,8 @@ def begin(step: Step, sweep: Sweep) -> bool:
 
 
 def work(step: Step, sweep: Sweep, budget: int) -> int:
-    """Does pieces of a sweep until they have cost ``budget`` units of work. Returns the unused
-    budget if the sweep is finished, else 0."""
+    """Does at most ``budget`` units of work of a sweep. Returns the unused part of the budget if
+    the sweep is then complete, otherwise 0."""
     while budget > 0:
         cost = sweep.piece(step)
         if not cost:
@@ -75,8 +75,8 @@ def cost_of(looked_at: int, tombstones: int) -> int:
 
 
 class OffsetsDropped:
-    """Drops offsets of one group: for each topic, the offsets that were written before a log
-    offset.
+    """Drops offsets of one group: for each topic, the offsets whose records in `__consumer_offsets`
+    are before a given log offset.
 
     Pending offsets of open transactions are dropped too, so that a later marker does not apply
     them.
@@ -114,8 +114,8 @@ class OffsetsDropped:
 
 
 class TopicsDeleted(Sweep):
-    """Drops the offsets of deleted topics in all groups: for each topic, the offsets that were
-    written before a log offset."""
+    """Drops the offsets of deleted topics in all groups. ``topics`` has a log offset for each
+    topic: offsets whose record is at or after it belong to a recreated topic and stay."""
 
     def __init__(
         self, cache: OffsetCache, topics: Mapping[str, int], ticket: Ticket | None

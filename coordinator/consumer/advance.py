@@ -72,9 +72,9 @@ def advance(
     """Emits the records and events of a request. Returns GROUP_MAX_SIZE_REACHED if the records do
     not fit in a batch.
 
-    ``updated`` is the member's metadata with the changes of the request. If the request does not
-    change the metadata, ``updated`` is the same object as before. ``owned`` are the partitions that
-    the request lists as owned. The rights of ``sender`` limit the topics that regexes match.
+    ``updated`` is the member's metadata after the request. If the request does not change the
+    metadata, it is the member's present metadata object. ``owned`` are the partitions that the
+    request lists as owned. The rights of ``sender`` limit the topics that regexes match.
     """
     group, member_id, member, replaced, conversion = admitted
     changes = Changes(group)
@@ -117,8 +117,8 @@ def advance(
 
 
 def _taken_over(replaced: ConsumerMember) -> CurrentAssignment:
-    """Returns the first assignment of a member that replaces the static member ``replaced``: the
-    same partitions."""
+    """Returns the first assignment of a member that replaces a static member. It has the partitions
+    of the member ``replaced``."""
     before = replaced.current
     return CurrentAssignment(JOINING_EPOCH, JOINING_EPOCH, before.state, before.assigned)
 

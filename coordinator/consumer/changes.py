@@ -64,8 +64,8 @@ class Changes:
         return member_id in self.group.members and member_id not in self._removed
 
     def awaited(self, without: str = "") -> tuple[str, ...]:
-        """Returns the ids of the first `AWAITED_NAMED` members that the group has after the step,
-        without the member ``without``."""
+        """Returns ids of members that the group will have after the step: the first `AWAITED_NAMED`
+        of them. Omits the id ``without``."""
         members, removed = self.group.members, self._removed
         kept = (each for each in members if each not in removed)
         added = (each for each in self._set if each not in members or each in removed)
@@ -181,8 +181,8 @@ class Changes:
 
 
 def _used(counts: Mapping[str, int], gone: Iterable[str], come: Iterable[str]) -> set[str]:
-    """Returns the keys whose count is above 0 after each key in ``gone`` was subtracted from
-    ``counts`` and each key in ``come`` was added."""
+    """Returns the keys whose count is above 0 when the keys in ``gone`` are subtracted from
+    ``counts`` and the keys in ``come`` are added."""
     moved = Counter(come)
     moved.subtract(gone)
     used = set(counts)

@@ -100,7 +100,7 @@ def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | Group 
         if member_id and holder_id is None:
             return Refused(UNKNOWN_MEMBER_ID, f"instance id {instance_id} is unknown")
         if member_id and holder_id != member_id:
-            return Refused(FENCED_INSTANCE_ID, f"instance id {instance_id} is another member's")
+            return Refused(FENCED_INSTANCE_ID, f"another member has instance id {instance_id}")
         if holder_id is not None and not member_id:
             replaced = group.members[holder_id]
         member_id = member_id or call.fresh_id
@@ -270,8 +270,8 @@ class MembersLeave(Sweep):
         return LeaveReply(error_code)
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece. Each step executes only one piece: members are removed only when
-        the records of the piece are replayed, which happens after the step."""
+        """Implements Sweep.piece. One step must not execute two pieces: the members of a piece are
+        removed only after the step, when the step's records are replayed."""
         group = step.state.consumer_groups.get(self._call.group_id)
         members = self._call.members[self._next : self._next + self._size]
         self._next += self._size
@@ -298,8 +298,8 @@ class MembersLeave(Sweep):
 
 
 def _find(group: ConsumerGroup, leaver: Leaver) -> tuple[str, int]:
-    """Returns the id of the leaving member, and the error code. The request may name a member by
-    its instance id alone."""
+    """Returns the id of the leaving member, and an error code. If the request has only an instance
+    id, this is the id of the static member with this instance id."""
     if leaver.group_instance_id is not None:
         holder_id = group.static_members.get(leaver.group_instance_id)
         if holder_id is None:

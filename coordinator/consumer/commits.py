@@ -49,7 +49,7 @@ def check_commit(
     if member is None:
         return _unknown(group, call)
     if not call.knows_member_epochs and not _is_classic(member):
-        text = "the request's version has generations, but a member with epochs needs version 9"
+        text = "a member with a member epoch must commit with OffsetCommit version 9 or later"
         return CommitRefused(UNSUPPORTED_VERSION, text)
     return _check_epoch(group, member, call, image)
 
@@ -80,7 +80,7 @@ def _stale(member: CommittingMember, call: OffsetCommit | TxnOffsetCommit) -> in
 
 
 def check_fetch(group: CommittingGroup, call: OffsetFetch) -> int:
-    """Returns the error of an OffsetFetch that names a member (v9 and up), or NONE."""
+    """Checks the member that an OffsetFetch names (v9 and up). Returns an error code or NONE."""
     if call.member_id is None and call.member_epoch < 0:
         return NONE
     member = group.members.get(call.member_id or "")

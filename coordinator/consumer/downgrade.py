@@ -35,7 +35,7 @@ class Remaining(NamedTuple):
 
 def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str], left: int) -> bool:
     """Returns whether a downgrade to ``left`` members is possible: the settings allow it, and all
-    members are classic except those in ``without``."""
+    members except those in ``without`` are classic."""
     config = step.state.config
     consumers = len(group.members) - group.classic_members
     return (
@@ -55,10 +55,11 @@ def downgrade(
     """Writes and returns a classic group with the members ``left``. Returns None and changes
     nothing if the records do not fit in a batch.
 
-    ``rebalance`` is the cause of the rebalance that must follow; None if no rebalance must follow.
-    With a rebalance the record has no leader, so that a group that is loaded from the record also
-    rebalances. Kafka writes the first member as the leader and loads the group as stable. After a
-    crash, no member of such a group owns the partitions of the member that left.
+    ``rebalance`` is the cause of a rebalance that begins after the downgrade; None if no rebalance
+    is necessary. Before such a rebalance, Muster writes the group without a leader, so that the
+    group also rebalances if it is loaded from this record. Kafka writes the first member as the
+    leader, and loads the group as stable. After a crash, no member then owns the partitions of the
+    member that left.
     """
     classic = _classic_group(step, group, left)
     if rebalance is not None:
@@ -175,7 +176,7 @@ def _held(current: CurrentAssignment) -> dict[bytes, list[int]]:
 
     The record of the classic group gets these partitions as the member's assignment. Kafka writes
     the member's target instead. If the group is then upgraded again before the member has rejoined,
-    Kafka assigns another member partitions that the first member still owns.
+    Kafka assigns partitions that this member still owns to another member.
     """
     held: dict[bytes, list[int]] = {}
     for side in (current.assigned, current.revoking):

@@ -1,9 +1,10 @@
-"""The state of a consumer group. This state results from the records in the log.
+"""The state of a consumer group, as the records in the log define it.
 
-Only `ConsumerGroup.fold` changes it, for new records and at load. Timers and ``refresh_wanted`` are
-not stored in records: a load initializes them. The log may have been written by other brokers.
-After compaction a member may have a current assignment but no metadata, or metadata but no current
-assignment. A tombstone may be for a record that does not exist.
+Only `ConsumerGroup.fold` changes this state, once for each new or loaded record. Timers and
+``refresh_wanted`` are not in records, and have their initial values after a load. The log may have
+been written by other brokers. After compaction a member may have a current assignment but no
+metadata, or metadata but no current assignment. A tombstone may be for a record that does not
+exist.
 
 Source: Kafka 4.3.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
@@ -126,8 +127,8 @@ class ConsumerGroup:
         """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
         no members, it has been empty since this time."""
         self.expiry_warned_ms = 0
-        """The shortest warning time in ms within which, at the last check, an offset of the group
-        was about to expire; 0 if no offset was about to expire within any warning time."""
+        """The shortest warning time in ms within which the last check found that an offset of the
+        group will expire; 0 if the check found no such offset for any of the warning times."""
         self.target_epoch = TargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
@@ -155,8 +156,8 @@ class ConsumerGroup:
         resolved since the load."""
         self.classic_members = 0
         self._behind: set[str] | None = None
-        """The cached result of `behind`; None if the target's epoch has changed since the last
-        computation of the result."""
+        """The cached result of the method `behind`; None if it was not computed since the target
+        last changed."""
         self.name_counts: dict[str, int] = {}
         self.regex_counts: dict[str, int] = {}
 
@@ -225,15 +226,15 @@ class ConsumerGroup:
         return member
 
     def _note_progress(self, member: ConsumerMember) -> None:
-        """Updates the cached result of `behind` after a change of the member's current
-        assignment."""
+        """Adds ``member`` to the cached set of `behind`, or removes it from the set. Called when
+        the current assignment of ``member`` has changed."""
         if self._behind is not None:
             note = self._behind.add if self._is_behind(member) else self._behind.discard
             note(member.member_id)
 
     def _release(self, member_id: str, current: CurrentAssignment) -> None:
-        """Removes the member from the holders of its partitions. A partition that another member
-        has taken over keeps that holder."""
+        """Removes the member's partitions from ``holders``, except partitions for which ``holders``
+        names another member."""
         for partitions in (current.assigned, current.revoking):
             for key in _keys(partitions):
                 if self.holders.get(key) == member_id:
@@ -247,9 +248,12 @@ class ConsumerGroup:
             _add(self.regex_counts, metadata.subscribed_regex, step)
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """Yields, for snapshots, the records that a fully compacted log would have of this group.
-        The group may change during the iteration; a later record in the log then corrects a yielded
-        record."""
+        """Yields the records of this group for a snapshot: the records that a fully compacted log
+        would contain.
+
+        The group may change during the iteration. The log then contains a later record, which a
+        load applies after the yielded record.
+        """
         members = list(self.members.items())
         for member_id, member in members:
             yield MemberRecord(member_id, member.metadata)

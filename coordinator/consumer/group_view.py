@@ -15,7 +15,7 @@ from protocol.deadlines import NEVER
 
 _KNOWN_STATES = frozenset(MemberState)
 REVOKE = "revoke"
-"""The phase in `Awaited` of a group that waits for members to give up partitions."""
+"""The phase in `Awaited` while the group waits for members to give up partitions."""
 
 
 class ConsumerMemberView(ModernMemberView[ConsumerGroup, ConsumerMember]):

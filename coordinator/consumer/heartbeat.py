@@ -188,8 +188,9 @@ def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
 def _static_member(
     group: ConsumerGroup, call: ConsumerHeartbeat, member_id: str
 ) -> ConsumerMember | Refused | None:
-    """Returns the member that has the instance id of the heartbeat. Returns None if no member has
-    the instance id and the sender joins."""
+    """Returns the member that has the instance id of the heartbeat, if the sender may continue as
+    this member. Returns None if the sender joins and no member has the instance id. Otherwise
+    returns an error."""
     holder_id = group.static_members.get(call.instance_id or "")
     if holder_id is None:
         if call.member_epoch == JOINING_EPOCH:

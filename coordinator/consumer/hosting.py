@@ -38,7 +38,7 @@ def replay(state: ShardState, run: ConsumerGroupRun) -> None:
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due. It has no effect if the timer's member no longer exists."""
+    """Handles a timer that is due. Does nothing if the timer's member no longer exists."""
     group = step.state.consumer_groups.get(timer.group_id)
     member = None if group is None else group.members.get(timer.member_id)
     if group is None or member is None:

@@ -24,7 +24,8 @@ Holders = Mapping[tuple[bytes, int], str]
 
 
 class Towards(NamedTuple):
-    """The target assignment of a member that is being reconciled, and the holders of partitions."""
+    """The target of one reconciliation of a member: its target assignment, its subscribed topics,
+    and the members that hold the partitions."""
 
     member_id: str
 
@@ -61,8 +62,8 @@ def reconcile(
 
 
 def _next(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> CurrentAssignment:
-    """Returns the assignment of a member after its next step. The member has confirmed all earlier
-    revocations."""
+    """Returns the assignment of a member after its next step. Call this only if the member has
+    confirmed all earlier revocations."""
     kept: dict[bytes, dict[int, int]] = {}
     revoked: dict[bytes, dict[int, int]] = {}
     given: dict[bytes, list[int]] = {}
@@ -106,8 +107,9 @@ def _trim(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> 
 
 
 def _owns_any(owned: Owned | None, partitions: AssignedEpochs) -> bool:
-    """Returns whether the member may still own one of ``partitions``. ``owned`` are the partitions
-    that its request lists; None means that it may own all."""
+    """Returns True if the member may still own one of ``partitions``. ``owned`` has the partitions
+    that the member's request lists. It is None if the request has no list: the member may then own
+    all partitions."""
     if owned is None:
         return bool(partitions)
     return any(

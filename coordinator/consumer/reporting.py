@@ -40,8 +40,8 @@ def epoch_bumped(
 
 
 def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssignment) -> None:
-    """Emits the event that the group is stable, if the member's step from one assignment to the
-    next has made the group stable."""
+    """Emits the events that the group is stable, if the member's new assignment ``after`` makes the
+    group stable."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch:
         return

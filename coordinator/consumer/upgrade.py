@@ -41,8 +41,8 @@ from protocol.consumer_protocol import CONSUMER, assigned_partitions, read_subsc
 from protocol.errors import GROUP_ID_NOT_FOUND, REBALANCE_IN_PROGRESS, ProtocolError
 
 _KNOWN_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Assignors whose user data in assignments may be dropped by an upgrade, such as the user data of
-librdkafka's sticky assignors."""
+"""The assignors whose assignments can have user data that an upgrade may drop, such as the user
+data of librdkafka's sticky assignors."""
 
 
 def upgraded(
@@ -59,7 +59,7 @@ def upgraded(
     if config.consumer_migration_policy not in UPGRADES:
         reason = "group.consumer.migration.policy does not allow the upgrade"
     elif classic.protocol_type != CONSUMER:
-        reason = f"the group's protocol type is {classic.protocol_type}"
+        reason = f"the group's protocol type is {classic.protocol_type}, not {CONSUMER}"
     elif len(classic.members) > config.consumer_max_size:
         reason = (
             f"the group has more members than group.consumer.max.size ({config.consumer_max_size})"
@@ -84,7 +84,9 @@ def _converted(
     if classic.protocol_name not in _KNOWN_ASSIGNORS and any(
         user_data(each.assignment) for each in members
     ):
-        raise ProtocolError(f"the assignor {classic.protocol_name} adds data to assignments")
+        raise ProtocolError(
+            f"the assignor {classic.protocol_name} adds data to assignments, which would be lost"
+        )
     assigned = {each.member_id: _assigned(each, epoch, image) for each in members}
     records: list[ConsumerRecord] = [MemberRecord(*each) for each in metadata.items()]
     group = ConsumerGroup(classic.group_id)

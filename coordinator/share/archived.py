@@ -21,7 +21,7 @@ _AS_THEY_ARE = (
     "number", "at_ms", "topic_id", "partition", "state_epoch", "first_offset", "last_offset",
     "deliveries", "member_id", "client_id", "client_host", "began_ms", "outcome",
 )  # fmt: skip
-"""Fields of an `Archived` that have the same name in its journal line."""
+"""Fields of an `Archived` that its journal line contains under the same name."""
 _REASON = (
     "topic_id", "partition", "state_epoch", "deliveries", "member_id", "client_id", "client_host",
     "outcome",
@@ -38,8 +38,8 @@ class RecordsArchived:
     topic_id: bytes
     partition: int
     state_epoch: int
-    """The state epoch of the share partition at the time of the event. After the state epoch has
-    risen, the records may be delivered again."""
+    """The state epoch of the share partition when the records were archived. When the state epoch
+    rises, the records may be delivered again."""
     first_offset: int
     last_offset: int
     deliveries: int
@@ -103,7 +103,8 @@ class Archived:
         return self
 
     def kept(self) -> Archived:
-        """Returns the entry as it is after it was read from the journal's file."""
+        """Returns a copy of the entry with the source KEPT, which entries from the journal's file
+        have."""
         return replace(self, source=Source.KEPT)
 
     def size(self) -> int:
@@ -121,7 +122,8 @@ class Archived:
 
 
 def fold_archived(journal: GroupJournal, event: RecordsArchived, now: Now) -> None:
-    """Adds the entry of an event, or extends the last entry if the records are adjacent."""
+    """Adds an entry about the archived records to the journal. If the records directly follow those
+    of the last entry, extends the last entry instead."""
     entry = Archived.of(event, journal.archived.number + 1, now)
     last = journal.archived.last
     entry = (None if last is None else last.followed_by(entry)) or entry

@@ -63,7 +63,7 @@ class ShareMember:
     def __init__(self, group_id: str, member_id: str) -> None:
         self.member_id = member_id
         self.metadata = NO_METADATA
-        """The member's metadata. Only `ShareGroup.fold` changes ``metadata`` and ``current``."""
+        """The member's metadata. ``metadata`` and ``current`` change only in `ShareGroup.fold`."""
         self.current = NO_ASSIGNMENT
         self.idle_reply: ShareHeartbeatReply | None = None
         """The last reply to a heartbeat that changed nothing. If the next such reply is equal, the
@@ -112,9 +112,9 @@ class ShareGroup:
         """True if topics may have changed since the metadata hash was computed. This is so after a
         load, and after a subscribed topic was created, changed or deleted."""
         self.asked_ms: int | None = None
-        """The monotonic time in ms of the last `ShareStateWanted` event; None if the group emitted
-        no such event since the load. After a restart an interrupted initialization is therefore
-        repeated."""
+        """The monotonic time in ms of the last `ShareStateWanted` event since the load; None if no
+        such event was emitted, so that an initialization which a restart interrupted is requested
+        again."""
         self.is_settled = False
         """True if the last heartbeat found no partition to initialize or to assign, and no record
         has changed the group since then."""
@@ -211,8 +211,8 @@ class ShareGroup:
         return name in self._names
 
     def lacks_initialized_partitions(self, image: TopicsImage) -> bool:
-        """Returns whether a new target is needed, because the partitions of a subscribed topic in
-        the targets are not exactly the initialized partitions of this topic."""
+        """Returns True if the targets of all members together differ from the initialized
+        partitions of a subscribed topic. The group then needs a new target."""
         if not self.members:
             return False
         assigned: dict[bytes, set[int]] = {}

@@ -274,8 +274,9 @@ def _reconcile(
     image: TopicsImage,
     was_bumped: bool,
 ) -> ShareCurrentAssignment:
-    """Returns the member's assignment after the step: the partitions of its target, without topics
-    to which it no longer subscribes. If the assignment does not change, returns the same object."""
+    """Returns the member's new assignment: the partitions of its target, without topics to which
+    the member no longer subscribes. If the assignment does not change, returns the object
+    ``before``."""
     epoch = changes.target_epoch.epoch
     if epoch == before.epoch and not was_bumped:
         return before

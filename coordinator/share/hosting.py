@@ -43,7 +43,7 @@ def fire(step: Step, timer: GroupTimer) -> None:
 
 
 def wake(step: Step, group: ShareGroup) -> None:
-    """Starts the sessions of a loaded group, each with its full timeout."""
+    """Starts the session of each member of a loaded group, with the full session timeout."""
     group.changed_ms = step.now.mono_ms
     for member in group.members.values():
         step.arm(member.session, session_timeout_ms(step.state.config, member))
@@ -58,8 +58,8 @@ def topic_changed(state: ShardState, name: str) -> None:
 
 
 def drop_deleted_topics(step: Step) -> bool:
-    """Removes topics that no longer exist from the stored partitions of at most `_GROUPS_PER_STEP`
-    groups. Returns whether more groups may have such topics."""
+    """Removes deleted topics from the stored partitions of share groups, for at most
+    `_GROUPS_PER_STEP` groups. Returns True if more groups may have deleted topics."""
     changed = 0
     for group in step.state.share_groups.values():
         if group.stale_topics(step.state.topics):

@@ -27,9 +27,9 @@ Named = Mapping[bytes, tuple[str, tuple[int, ...]]]
 
 
 def ask(step: Step, changes: ShareChanges) -> ShareStateWanted | None:
-    """Writes the partitions of subscribed topics that have no delivery state as "initializing".
-    Returns the event that requests their initialization; None if all partitions are initialized or
-    are being initialized."""
+    """Writes the state "initializing" for the partitions of subscribed topics that have no delivery
+    state. Returns the event that requests their initialization; None if all partitions are
+    initialized or are being initialized."""
     group = changes.group
     wanted = _without_state(step, group, changes.names())
     if not wanted:
@@ -44,8 +44,8 @@ def ask(step: Step, changes: ShareChanges) -> ShareStateWanted | None:
 
 
 def again(step: Step, group: ShareGroup, wanted: Named) -> None:
-    """Writes partitions as "initializing", even if they have a delivery state. The broker then
-    initializes their state."""
+    """Writes a record that marks the partitions ``wanted`` as "initializing". The broker then
+    initializes their delivery states again, if they already have such states."""
     stored = group.stored
     initializing = _combined(stored.initializing, wanted)
     deleting = {key: name for key, name in stored.deleting.items() if key not in initializing}
@@ -54,8 +54,9 @@ def again(step: Step, group: ShareGroup, wanted: Named) -> None:
 
 
 def deleting(step: Step, group: ShareGroup, topic_ids: Iterable[bytes]) -> Partitions:
-    """Writes topics that have a delivery state as "deleting". Returns the partitions whose state
-    must be deleted. A topic whose earlier deletion did not complete is deleted again."""
+    """Writes a record that marks topics with a delivery state as "deleting". Returns the partitions
+    whose delivery state the caller must delete. They include the partitions of topics whose earlier
+    deletion did not complete."""
     stored, image = group.stored, step.state.topics
     found: dict[bytes, tuple[int, ...]] = {}
     for topic_id in topic_ids:
@@ -102,8 +103,8 @@ def initialized(step: Step, group: ShareGroup, topics: Partitions) -> None:
 
 
 def failed(step: Step, group: ShareGroup, topics: Partitions) -> None:
-    """Removes partitions whose initialization failed from "initializing". The next heartbeat then
-    requests their initialization again."""
+    """Marks partitions whose initialization failed as no longer initializing. The next heartbeat
+    then requests their initialization again."""
     stored = group.stored
     initializing = _without(stored.initializing, topics)
     if initializing != stored.initializing:
@@ -130,8 +131,8 @@ def topics_deleted(step: Step, group: ShareGroup) -> None:
 
 
 def all_deleting(step: Step, group: ShareGroup) -> Partitions:
-    """Writes all topics of the group that have a delivery state as "deleting". Returns the
-    partitions whose state must be deleted. A topic whose earlier deletion did not complete is
+    """Writes the state "deleting" for each topic of the group that has a delivery state. Returns
+    the partitions whose state must be deleted. A topic whose earlier deletion did not complete is
     deleted again."""
     stored, by_id = group.stored, step.state.topics.names
     found = dict(_combined(stored.initializing, stored.initialized))

@@ -15,8 +15,8 @@ from offsets.share_records import ShareCurrentAssignment
 def reconciled(
     step: Step, changes: ShareChanges, member_id: str, after: ShareCurrentAssignment
 ) -> None:
-    """Emits the event that all members have their targets, if no other member lacks its target and
-    ``after``, the member's new assignment, is its target."""
+    """Emits GroupReconciled if all members have their target assignments. ``after`` is the new
+    assignment of ``member_id``, which is not in the group's state yet."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch or after.epoch != epoch:
         return

@@ -24,8 +24,8 @@ def who(member_id: str, metadata: ShareMemberMetadata) -> str:
 def gains(
     before: Mapping[str, Assignment], after: Mapping[str, Assignment], image: TopicsImage
 ) -> str:
-    """Returns a text about the partitions that a new target adds to members; "" if it adds no
-    partition to any member. Other members may keep the same partitions."""
+    """Returns a text about the partitions that a new target adds to members; "" if it adds none. A
+    member may get a partition that another member keeps."""
     parts = []
     gaining = 0
     for member_id, target in after.items():

@@ -274,12 +274,12 @@ def _change_epoch(
 def _target(
     step: Step, changes: StreamsChanges, configured: ConfiguredTopology, statuses: Statuses
 ) -> TaskRoles | Refused | None:
-    """Computes a target assignment if it is due, or begins its computation. Adds a status if the
-    computation must wait or takes several steps.
+    """Computes a new target assignment if one is needed. If the computation must wait, or takes
+    several steps, adds a status that says so.
 
-    During the initial rebalance delay, returns an empty assignment, which the member gets instead
-    of its target. Returns an error if the target of a large group may not fit in a batch. Otherwise
-    returns None.
+    Usually returns None. During the initial rebalance delay, returns an empty assignment, which the
+    member gets in place of its target. Returns an error if the target assignment of a large group
+    may not fit in a batch.
     """
     group = changes.group
     settings = step.state.config.of_streams_group(group.group_id)
@@ -363,8 +363,8 @@ def _reconciled(
     before: StreamsCurrentAssignment,
     after: StreamsCurrentAssignment,
 ) -> None:
-    """Starts or stops the timer of the rebalance timeout, and emits the events of the member's new
-    assignment."""
+    """Arms the timer of the rebalance timeout if the member must give up tasks, otherwise disarms
+    it. Emits the events of the member's new assignment."""
     if after.state == MemberState.UNREVOKED:
         step.arm(member.rebalance, max(0, metadata.rebalance_timeout_ms))
     else:

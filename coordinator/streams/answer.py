@@ -22,9 +22,9 @@ def answer(
 ) -> None:
     """Replies to a heartbeat.
 
-    As in Kafka, the version of the endpoints is 0 in the reply that creates the group, and rises
-    when the tasks of a member with an endpoint change. Unlike Kafka, the reply repeats the member's
-    tasks if the member lists other tasks: the member may not have received an earlier response.
+    As in Kafka, the endpoint epoch is 0 in the reply that creates the group, and rises when the
+    tasks of a member with an endpoint change. Unlike Kafka, the reply repeats the member's tasks if
+    the heartbeat lists other tasks, since the member may not have received an earlier reply.
     """
     group, member, metadata, before, after = advanced
     settings = step.state.config.of_streams_group(call.group_id)

@@ -82,7 +82,8 @@ class StreamsChanges:
         self.records.append(StreamsEpochRecord(self.epoch))
 
     def set_target(self, computed: ComputedTarget, epoch: int, timestamp_ms: int) -> None:
-        """Replaces the target assignment by the one that was computed for ``epoch``."""
+        """Replaces the target assignment. ``epoch`` is the group epoch for which ``computed`` was
+        computed."""
         self.records += computed.records
         self.targets = computed.targets
         self.target_epoch = StreamsTargetEpoch(epoch, timestamp_ms)

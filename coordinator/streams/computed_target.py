@@ -14,7 +14,7 @@ from offsets.streams_records import StreamsMemberMetadata, StreamsTargetRecord, 
 
 _TASKS_PER_STEP: Final = 500
 _TASKS_OF_A_MEMBER: Final = 5
-"""A member costs as much as this number of tasks when a target is compared and encoded."""
+"""Comparing and encoding the target of one member takes as long as that of this number of tasks."""
 _RECORD_BYTES: Final = 64
 """The maximum number of bytes of a member's target record without its ids and tasks."""
 _ENTRY_BYTES: Final = 11
@@ -40,8 +40,9 @@ def compute_in_steps(
     configured: ConfiguredTopology,
     num_standby_replicas: int,
 ) -> Generator[None, None, ComputedTarget]:
-    """Returns the target of ``members`` at the end of the generator, which yields after every few
-    hundred tasks. ``before`` is the previous target. The arguments must not change until then."""
+    """Computes the target of ``members`` in steps of a few hundred tasks, and returns it after the
+    last step. ``before`` is the previous target. The caller must not change the arguments between
+    the steps."""
     targets = dict.fromkeys(members, NO_TASKS)
     if not configured.status:
         given = {
@@ -102,7 +103,7 @@ def bytes_at_most(
 
 
 def bytes_of_records(group_id: str, records: Sequence[StreamsTargetRecord]) -> int:
-    """Returns an upper bound of the bytes of the records of a computed target."""
+    """Returns an upper bound of the size in bytes of the records of a computed target."""
     size = (len(records) + 1) * (_RECORD_BYTES + len(group_id.encode()))
     size += sum(len(record.member_id.encode()) for record in records)
     return size + sum(len(record.encoded_value or b"") for record in records)

@@ -16,11 +16,11 @@ from offsets.streams_records import Tasks
 def topic_partitions(
     tasks: Tasks, configured: ConfiguredTopology, image: TopicsImage
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """Returns the partitions of the source and repartition source topics that these tasks read, in
-    order of subtopology and topic.
+    """Returns the partitions that the tasks read, of source topics and repartition source topics,
+    in order of subtopology and topic.
 
-    Task n reads partition n of each topic that has this partition. Topics without a matching
-    partition are omitted.
+    Task n reads partition n of each topic of its subtopology. If a topic does not have these
+    partitions, the result omits them.
     """
     found = []
     for subtopology in configured.subtopologies:

@@ -21,8 +21,8 @@ class TopologyChecked:
 
 @slotted
 class FirstTargetDelayed:
-    """The first target of a group is computed only after the initial rebalance delay, so that
-    further members can join before."""
+    """The coordinator delays the first target of a group by the initial rebalance delay, so that
+    the target includes members that join during the delay."""
 
     group_id: str
     delay_ms: int
@@ -36,7 +36,7 @@ class ShutdownRequested:
     group_id: str
     member_id: str
     who: str
-    """The name by which texts refer to the member."""
+    """The member's name in log lines and in the journal."""
 
 
 StreamsEvent = TopologyChecked | FirstTargetDelayed | ShutdownRequested

@@ -1,10 +1,10 @@
-"""The state of a streams group. This state results from the records in the log.
+"""The state of a streams group, as the records in the log define it.
 
-Only `StreamsGroup.fold` changes it, for new records and at load. Timers, the configured topology,
-the start of a problem with topics, a requested shutdown and the epoch of the endpoints are not
-stored in records: a load initializes them. After compaction a member may have a current assignment
-but no metadata, or metadata but no current assignment. A tombstone may be for a record that does
-not exist.
+Only `StreamsGroup.fold` changes this state, once for each new or loaded record. Some values are not
+in records, and have their initial values after a load: timers, the configured topology, the start
+of a problem with topics, a requested shutdown, and the epoch of the endpoints. After compaction a
+member may have a current assignment but no metadata, or metadata but no current assignment. A
+tombstone may be for a record that does not exist.
 
 Source: Kafka 4.3.1 ``StreamsGroup``, ``GroupMetadataManager.replay``.
 """
@@ -109,8 +109,9 @@ class StreamsGroup:
         """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
         no members, it has been empty since this time."""
         self.expiry_warned_ms = 0
-        """The shortest warning time before expiry within which an offset of the group expired at
-        the last check. 0 if no offset expired within any warning time."""
+        """A warning is emitted a day before and an hour before an offset expires. This is the
+        shortest of these times in ms that an offset of the group had reached at the last check; 0
+        if no offset had reached one."""
         self.target_epoch = StreamsTargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, StreamsMember] = {}
         self.targets: dict[str, TaskRoles] = {}
@@ -125,9 +126,8 @@ class StreamsGroup:
         """True if topics may have changed since the metadata hash was computed. This is so after a
         load, and after a topic of the topology was created, changed or deleted."""
         self.not_ready_since: Now | None = None
-        """The time since which every check has found a problem with the topics of the topology;
-        None if the last check found no problem. The joining or leaving of a member does not change
-        this time."""
+        """The time since which every check has found a problem with the topology's topics; None if
+        the last check found none. Members that join or leave do not change this time."""
         self.changed_ms = 0
         """The monotonic time in ms of the last step that wrote records; after a load, the time of
         the load."""
@@ -140,8 +140,8 @@ class StreamsGroup:
         self.endpoint_epoch = 0
         """The endpoint epoch, which rises when the tasks of a member with an endpoint change."""
         self._holders: dict[Role, dict[Task, set[str]]] = {role: {} for role in Role}
-        """By role and task: the ids of the members to which the task is assigned, or which have not
-        yet given it up."""
+        """By role and task: the ids of the task's holders. A holder is a member to which the task
+        is assigned, or a member that must still give the task up."""
         self._sources: dict[str, Subtopology] = {}
         """The subtopology that reads each source or repartition topic, by topic name."""
         self._changelogs: set[str] = set()
@@ -210,9 +210,9 @@ class StreamsGroup:
         return member
 
     def records(self) -> Iterator[StreamsRecord]:
-        """Yields, for snapshots, the records that a fully compacted log would have of this group.
-        The group may change during the iteration; a later record in the log then corrects a yielded
-        record."""
+        """Yields the records of this group that a snapshot contains: for each key, the record with
+        its present value. If the group changes during the iteration, a yielded record may be
+        outdated; a later record in the log then replaces it."""
         members = list(self.members.items())
         for member_id, member in members:
             yield StreamsMemberRecord(member_id, member.metadata)
@@ -244,8 +244,8 @@ class StreamsGroup:
         return current.state == STABLE and current.epoch == self.target_epoch.epoch
 
     def processes(self, role: Role, task: Task) -> Set[str]:
-        """Returns the ids of the processes whose members have the task in this role, assigned or
-        revoking."""
+        """Returns the ids of the processes that have the task in this role. A task that a member
+        must still give up counts too."""
         members = self.members
         return {members[each].metadata.process_id for each in self._holders[role].get(task, ())}
 

@@ -84,8 +84,9 @@ class StreamsMemberView(ModernMemberView[StreamsGroup, StreamsMember]):
         return awaited_tasks(self._group, self._member)
 
     def _waits_for(self) -> list[tuple[str, int, str]]:
-        """Returns the partitions that active tasks in the target read and that another member still
-        holds. Each has the topic, the partition and the id of the holder."""
+        """Returns the partitions for which the member waits, because another member still has the
+        active task that reads them. Each result has the topic, the partition and the id of the
+        other member."""
         group, member, image = self._group, self._member, self._state.topics
         found = []
         for name, partitions in group.target_of(member.member_id).active.items():
@@ -132,8 +133,8 @@ class StreamsGroupView(ModernGroupView[StreamsGroup]):
 
     @property
     def not_ready_since(self) -> Now | None:
-        """Returns the time since which the topics of the topology have had a problem; None if the
-        topics have no problem. A group whose members have left keeps this time."""
+        """Returns the time since which the topics of the topology have had a problem; None if they
+        have no problem. This time is kept when all members have left the group."""
         return self._group.not_ready_since
 
     @property

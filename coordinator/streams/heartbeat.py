@@ -53,8 +53,8 @@ class _Admitted(NamedTuple):
 def idle_heartbeat(
     state: ShardState, call: StreamsHeartbeat, now: Now
 ) -> StreamsHeartbeatReply | None:
-    """Returns the reply to a heartbeat that reports no change, if the group has no change for the
-    member either. Returns None for any other heartbeat."""
+    """Returns the reply to a heartbeat if the heartbeat reports no change and the reply contains no
+    change for the member. Otherwise returns None."""
     epoch = call.member_epoch
     group = state.streams_groups.get(call.group_id)
     member = None if group is None else group.members.get(call.member_id)
@@ -158,8 +158,8 @@ def _check_epoch(current: StreamsCurrentAssignment, call: StreamsHeartbeat) -> R
 
 
 def _owns_assigned(call: StreamsHeartbeat, current: StreamsCurrentAssignment) -> bool:
-    """Returns whether the request lists the member's tasks, and all of them are assigned to the
-    member."""
+    """Returns True if the request lists the tasks that the member owns, and each listed task is
+    assigned to the member."""
     owned = call.owned
     return owned is not None and all(
         set(partitions) <= set(assigned.get(name, ())) and name in assigned

@@ -12,7 +12,8 @@ Inputs = dict[str, list[int]]
 
 
 def inputs(group: StreamsGroup, tasks: Mapping[str, Collection[int]], image: TopicsImage) -> Inputs:
-    """Returns the partitions that these tasks read, of source and repartition topics that exist."""
+    """Returns the partitions that ``tasks`` read. Only partitions of existing source topics and
+    repartition topics are returned."""
     found: Inputs = {}
     topology = group.topology
     for each in () if topology is None else topology.subtopologies:

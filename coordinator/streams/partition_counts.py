@@ -35,7 +35,8 @@ class IncorrectlyPartitioned(Exception):
 
 
 class PartitionCounts:
-    """The partition counts of the topics of a topology whose source topics all exist."""
+    """The partition counts of the topics of a topology. All source topics of the topology must
+    exist."""
 
     def __init__(self, topology: Topology, image: TopicsImage) -> None:
         self._topics = image.by_name
@@ -87,13 +88,12 @@ class PartitionCounts:
         )
 
     def _decide_repartition_topics(self, subtopologies: Sequence[Subtopology]) -> None:
-        """Decides the counts of all repartition topics.
+        """Decides the partition counts of all repartition topics, in the same order as Kafka.
 
-        Kafka sweeps over the subtopologies until a sweep decides nothing. In each sweep, a
-        subtopology with at least one known input decides its undecided sinks. This method decides
-        in the same order, but visits each subtopology only once, after its first input has become
-        known. The visit is in the current sweep if the subtopology comes later in the order,
-        otherwise in the next sweep.
+        Kafka visits all subtopologies in rounds, until a round decides nothing. In a visit, Kafka
+        decides the counts of the topics that the subtopology writes, if the count of at least one
+        topic that it reads is known. This method makes only one visit to each subtopology: the
+        first visit in which Kafka decides.
         """
         decided = self._decided
         for each in subtopologies:
@@ -104,8 +104,9 @@ class PartitionCounts:
         """The indices of the subtopologies that wait for their first known input, by repartition
         topic."""
         visits: list[tuple[int, int]] = []
-        """A heap of the subtopologies that must still be visited: the number of the sweep over all
-        subtopologies, and the index of the subtopology."""
+        """A heap of the visits that are still to be made, as pairs: the number of a round, and the
+        index of the visited subtopology. In a round, the subtopologies are visited in ascending
+        order."""
         for index, each in enumerate(subtopologies):
             sources = each.repartition_source_topics
             if each.source_topics or any(topic.name in decided for topic in sources):
@@ -190,8 +191,8 @@ def _names(subtopology: Subtopology, group: CopartitionGroup) -> set[str]:
 
 
 def _common(counts: Iterable[int], shown: dict[str, int]) -> int:
-    """Returns the common value of ``counts``. Raises IncorrectlyPartitioned if the counts differ;
-    the error message lists the counts ``shown``."""
+    """Returns the number that all ``counts`` are equal to. If they differ, raises
+    IncorrectlyPartitioned; its message lists the topics and partition counts in ``shown``."""
     distinct = set(counts)
     if len(distinct) > 1:
         text = ", ".join(f"{name}={count}" for name, count in sorted(shown.items()))

@@ -18,15 +18,15 @@ from offsets.streams_records import StreamsCurrentAssignment, TaskEpochs, TaskRo
 
 
 class Towards(NamedTuple):
-    """The goal of one member's reconciliation: its target tasks. The tuple also has the tasks of
-    other members."""
+    """The input of one member's reconciliation: the epoch and tasks of its target, its process, and
+    a function that finds the processes that currently have a task."""
 
     epoch: int
     target: TaskRoles
     process_id: str
     processes: Callable[[Role, Task], Collection[str]]
-    """A function that returns the ids of the processes that currently have a task in a role,
-    assigned or revoking."""
+    """A function that returns the ids of the processes that currently have a given task in a given
+    role, as an assigned or as a revoking task."""
 
 
 class _Difference(NamedTuple):
@@ -76,9 +76,9 @@ def _next(
     towards: Towards,
     owned: TaskRoles | None,
 ) -> StreamsCurrentAssignment:
-    """Returns the assignment of a member after its next step. The member must have confirmed all
-    earlier revocations. ``unrevoked_epoch`` is the member's epoch if it must give up tasks in this
-    step."""
+    """Returns the assignment of a member after its next step. Call this only if the member has
+    confirmed all earlier revocations. ``unrevoked_epoch`` is the member's epoch if it must give up
+    tasks in this step."""
     own, processes, target = towards.process_id, towards.processes, towards.target
 
     def process_has(task: Task, *roles: Role) -> bool:
@@ -192,6 +192,5 @@ def _owns_any(owned: TaskRoles, tasks: TaskRoles) -> bool:
 def _changed(
     current: StreamsCurrentAssignment, after: StreamsCurrentAssignment
 ) -> StreamsCurrentAssignment:
-    """Returns ``after``. If its values equal those of ``current``, returns the object
-    ``current``."""
+    """Returns the object ``current`` if ``after`` has equal values, otherwise ``after``."""
     return current if after == current else after

@@ -18,16 +18,16 @@ from protocol.consumer_protocol import CONSUMER, encode_assignment
 
 
 def encoded(group: StreamsGroup, tasks: Mapping[str, Collection[int]], image: TopicsImage) -> bytes:
-    """Returns the partitions that these active tasks read, encoded as in the classic consumer
-    protocol."""
+    """Returns the partitions that the active tasks ``tasks`` read, encoded as an assignment of the
+    classic consumer protocol."""
     return encode_assignment(inputs(group, tasks, image))
 
 
 def reconciled(
     step: Step, changes: StreamsChanges, member_id: str, after: StreamsCurrentAssignment
 ) -> None:
-    """Emits the event that all members have reached their targets, if this is true once
-    ``member_id`` has the assignment ``after``."""
+    """Emits GroupReconciled if all members have reached their targets. ``after`` is the new
+    assignment of ``member_id``, which is not in the group's state yet."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch:
         return

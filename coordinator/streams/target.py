@@ -32,13 +32,13 @@ AT_ONCE: Final = 2_000
 """The minimum size of a group whose target is computed by a sweep. The size is the number of
 members and tasks, active and standby."""
 PIECE_COST: Final = 50
-"""The cost of one piece of the computation of a target, in units of `GroupShard.expire`. A piece
-takes 0.5 ms on average; a few pieces take 1 ms in a group with 10,000 tasks, and 6 ms with 50,000
-tasks."""
+"""The cost of one step of a target computation, in units of the budget of `GroupShard.expire`. A
+step takes 0.5 ms on average. Some steps take 1 ms in a group with 10,000 tasks, and 6 ms with
+50,000 tasks."""
 _BEGINNINGS: Final = 3
-"""The maximum number of times that a sweep begins to compute the target of a group. A change of the
-group's epoch makes the sweep begin again, but does not interrupt the last computation. So a group
-whose epoch often changes gets a target too."""
+"""The maximum number of times that the computation of a group's target begins. It begins again if
+the group's epoch changes before its end. The last computation always continues to its end, so a
+group whose epoch often changes gets a target too."""
 
 
 def is_large(step: Step, changes: StreamsChanges, configured: ConfiguredTopology) -> bool:
@@ -73,12 +73,13 @@ def compute_in_sweep(step: Step, group: StreamsGroup) -> None:
 
 
 class TargetSweep(Sweep):
-    """The computation of a large target assignment.
+    """The computation of a large target assignment in slices.
 
-    If the group's epoch changes, the computation begins again, at most `_BEGINNINGS` times. After
-    that, the computed target may belong to an older epoch; it contains no members that were removed
-    during the computation. The sweep ends without a result if all members have left, or if another
-    step has already computed the target.
+    If the group's epoch changes during the computation, the computation begins again, but at most
+    `_BEGINNINGS` times. After that, it continues in spite of a change, so that its target may
+    belong to an older epoch. The target never contains members that were removed during the
+    computation. The sweep ends without a result if all members have left, or if another step has
+    already computed the target.
     """
 
     def __init__(self, group: StreamsGroup) -> None:
@@ -90,8 +91,9 @@ class TargetSweep(Sweep):
         """The members of the group when the computation began."""
         self._steps: Generator[None, None, ComputedTarget] | None = None
         self._computed: ComputedTarget | None = None
-        """The computed target; None while the computation runs. A separate step writes the target's
-        records, because an append of these records also takes some ms."""
+        """The computed target; None until the computation has ended. A step of its own writes the
+        records of the target, because the last step of the computation would otherwise block the
+        event loop for too long."""
 
     def piece(self, step: Step) -> int:
         group = self.group

@@ -42,7 +42,7 @@ class ConfiguredTopology(NamedTuple):
     """The tasks of each subtopology, by subtopology id in ascending order. Empty if the topology is
     not ready; ``status`` or ``invalid`` then has the reason."""
     status: tuple[tuple[int, str], ...] = ()
-    """The status code and the status text for the members; empty if the topology is ready."""
+    """The status codes that members get, each with its text; empty if the topology is ready."""
     missing_internal: tuple[InternalTopic, ...] = ()
     """The internal topics that must be created, ordered by name. A replication factor of -1 means
     the broker's default, as in a CreateTopics request."""
@@ -53,9 +53,9 @@ class ConfiguredTopology(NamedTuple):
     """The subtopologies with the partition counts of their internal topics, ordered by id; empty if
     the counts are unknown."""
     invalid: str | None = None
-    """The reason why the topology can't become ready, whatever topics exist; None if it can. The
-    heartbeat gets STREAMS_INVALID_TOPOLOGY with this text. A loop in the topology is detected only
-    when all source topics exist."""
+    """The reason why the topology can't become ready with any topics; None if it can. The heartbeat
+    gets STREAMS_INVALID_TOPOLOGY with this text. A loop in the topology is detected only when all
+    source topics exist."""
 
 
 def invalid(topology: Topology) -> str | None:
@@ -210,9 +210,9 @@ def configure(topology: Topology, image: TopicsImage) -> ConfiguredTopology:
 def _missing(subtopologies: Sequence[Subtopology], image: TopicsImage) -> tuple[InternalTopic, ...]:
     """Returns the internal topics that do not exist, ordered by name.
 
-    Raises IncorrectlyPartitioned if an internal topic exists with another partition count. If
-    several do, the error names the first in order of name; in Kafka the order of a hash map
-    decides.
+    Raises IncorrectlyPartitioned if an internal topic exists with another partition count than the
+    topology needs. The error names the first such topic in order of name; Kafka's error may name
+    any of them.
     """
     expected: dict[str, InternalTopic] = {}
     for each in subtopologies:

@@ -53,8 +53,8 @@ def roles(current: StreamsCurrentAssignment) -> TaskRoles:
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
-    """Returns the topology of a group. If the topology is ready, its internal topics have their
-    partition counts."""
+    """Returns the topology of a group. If the topology is ready, the result has the partition
+    counts of its internal topics."""
     topology, configured = group.topology, group.configured
     if topology is None or configured is None or configured.status:
         return topology

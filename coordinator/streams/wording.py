@@ -47,8 +47,8 @@ class Moves:
     def __init__(self) -> None:
         self._owners: dict[Task, str] = {}
         self._moved: dict[tuple[str, str], list[tuple[Role, Task]] | None] = {}
-        """The tasks that moved, by old and new owner; None for pairs that the text does not show.
-        """
+        """By old and new owner: the tasks that moved between these owners; None for owners that the
+        text does not show."""
 
     def read_before(self, member_id: str, roles: TaskRoles) -> None:
         """Reads the previous target of a member. The caller must call this method for all members

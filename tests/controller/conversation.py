@@ -15,10 +15,10 @@ t/0 1,2`` (from the leader of the partition; ``epoch=`` and ``version=`` set oth
 ``shutdown 1``, ``elect-leaders t/0 unclean=1``, ``reassign t/0 3,4``, ``cancel t/0``, ``list`` and
 ``ids 2``.
 
-Other steps happen only at a line. ``land`` completes all writes to ZooKeeper. With ``land failed``
-the writes fail; with ``land lost`` the writes succeed but their result is BAD_VERSION. ``read``
-completes the reads, ``answer`` lets brokers respond to all requests, and ``rest`` repeats these
-three steps until no work is left. ``tick 5000`` advances the time.
+Other steps happen only if a line requests them. ``land`` completes all writes to ZooKeeper. With
+``land failed`` the writes fail; with ``land lost`` the writes succeed but their result is
+BAD_VERSION. ``read`` completes the reads, ``answer`` lets brokers respond to all requests, and
+``rest`` repeats these three steps until no work is left. ``tick 5000`` advances the time.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class Conversation:
         return [outcome]
 
     def _as(self, words: Words) -> Iterable[Outcome]:
-        """Selects the controller of an epoch. All later facts and calls go to this controller."""
+        """Selects a controller by its epoch. The selected controller receives the facts and calls
+        that follow."""
         self.speaks = int(words.plain[0]) - 1
         return ()
 

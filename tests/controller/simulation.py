@@ -82,8 +82,8 @@ class Simulation:
         return self.world.hosts[-1]
 
     def any_host(self) -> Host:
-        """Returns at random the newest controller, or one of the earlier controllers that have not
-        noticed yet that they are fenced."""
+        """Returns one of these controllers at random: the newest one, and the earlier ones that
+        have not noticed yet that they are fenced."""
         hosts = [each for each in self.world.hosts[-3:] if not each.resigned]
         return self.random.choice([*hosts, self.host])
 
@@ -199,8 +199,8 @@ class Simulation:
             host.give(Tick())
 
     def _repeat_fact(self) -> None:
-        """Passes a znode's state or a response that the controller has already received to the
-        controller again, in its current or its previous version."""
+        """Notifies the controller again of the registered brokers, or of the content of a topic's
+        znode. The broker epochs or the znode version may be outdated."""
         host, nodes = self.host, self.world.nodes
         if self.random.random() < 0.5:
             brokers = [

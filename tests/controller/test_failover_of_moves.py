@@ -39,7 +39,7 @@ def step(host: Host) -> bool:
 
 
 def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
-    """Lets the leader add each of its followers to the ISR, until no follower is left to add."""
+    """Makes the leader add its followers to the ISR one by one, until all are in the ISR."""
     for _ in range(8):
         while sum(step(each) for each in world.hosts):  # until it is fenced
             pass
@@ -58,8 +58,8 @@ def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
     """Checks that no reassignment is in progress, and that nodes, brokers and disks agree on the
     replicas.
 
-    ``was_over`` means that the target was in sync before the failover. A removed replica may then
-    remain on the disk of its broker, as in Kafka.
+    ``was_over`` means that the target replicas were in sync before the controller failed. Then the
+    disk of a broker may still have a replica that the reassignment has removed, as in Kafka.
     """
     replicas, adding, removing = world.nodes.topics["t"].partitions[0]
     state = world.nodes.states[T0]
@@ -97,8 +97,8 @@ STEPS = steps_of_a_move()
 def test_reassignment_is_completed_or_undone_after_any_failover(
     again: Replicas | str | None, by_node: bool
 ) -> None:
-    """``again`` is what happens after the failover: no event, a restart of a broker, a
-    cancellation, or another reassignment."""
+    """``again`` is the event after the failover: a restart of a broker, a cancellation of the
+    reassignment, another reassignment, or None for no event."""
     for at in range(STEPS + 1):
         older = cluster(1, 2, 3, 4)
         world, tickets = older.world, count()

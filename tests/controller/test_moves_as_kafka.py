@@ -29,8 +29,8 @@ OF_KAFKA: list[tuple[tuple[int, ...], tuple[int, ...], list[State]]] = [
         [(2, 1, (2, 3, 4)), (2, 1, (2, 3, 4, 1)), (1, 2, (2, 3, 4, 1)), (1, 3, (3, 4, 1))],
     ),
 ]
-"""Reassignments: the replicas before, the replicas after, and the states that a watch saw in a
-Kafka cluster of four brokers."""
+"""Reassignments in a Kafka cluster of four brokers: the replicas before, the replicas after, and
+the partition states that Kafka wrote to ZooKeeper."""
 
 
 @pytest.mark.parametrize(("origin", "target", "states"), OF_KAFKA)

@@ -13,7 +13,7 @@ from controller.states import (
 from controller.values import Assignment, LeaderAndIsr
 
 
-def test_each_partition_and_replica_state_has_a_legal_previous_state() -> None:
+def test_every_partition_state_and_replica_state_has_legal_previous_states() -> None:
     assert set(LEGAL_PREVIOUS) == set(PartitionState)
     assert set(LEGAL_PREVIOUS_REPLICA) == set(ReplicaState)
     assert all(LEGAL_PREVIOUS.values())
@@ -37,7 +37,7 @@ def test_each_partition_and_replica_state_has_a_legal_previous_state() -> None:
         (Assignment((3, 4, 1, 2), (3, 4), (1, 2)), (1, 2), Assignment((1, 2))),
     ],
 )
-def test_reassigned_partition_has_target_and_origin_replicas(
+def test_reassignment_keeps_target_and_original_replicas_of_the_partition(
     before: Assignment, target: tuple[int, ...], after: Assignment
 ) -> None:
     assert before.reassigned_to(target) == after

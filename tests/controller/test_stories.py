@@ -61,8 +61,9 @@ def test_new_controller_sends_the_live_brokers_before_the_partitions() -> None:
     assert all(each.shown == {T0: 1} for each in world.brokers.values())
 
 
-def test_leader_is_elected_again_when_the_chosen_leader_has_restarted() -> None:
-    """ZooKeeper refuses the first write, because a broker registration has changed."""
+def test_controller_elects_another_leader_when_the_elected_broker_has_restarted() -> None:
+    """ZooKeeper refuses to write the state with the chosen leader, because this broker has
+    registered again."""
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -99,7 +100,9 @@ SIX = {"t": {index: ((1, 2, 3), (2, 3, 1), (3, 1, 2))[index % 3] for index in ra
 
 
 @pytest.mark.parametrize("how", ["dies", "stops"])
-def test_new_leaders_of_partitions_without_leader_are_written_and_sent_first(how: str) -> None:
+def test_leaderless_partitions_get_new_leaders_before_other_partitions_are_changed(
+    how: str,
+) -> None:
     host = cluster(topics=SIX)
     world = host.world
 
@@ -228,7 +231,7 @@ def test_topic_under_deletion_keeps_its_node_when_a_replica_is_down() -> None:
     assert all(not each.directories for each in world.brokers.values())
 
 
-def test_new_controller_sends_a_topic_under_deletion_as_a_deleted_topic() -> None:
+def test_new_controller_sends_only_update_metadata_for_a_topic_under_deletion() -> None:
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -320,7 +323,8 @@ def test_cancelled_reassignment_restores_the_original_replicas() -> None:
 
 
 def test_repeated_reassignment_creates_a_replica_whose_creation_failed() -> None:
-    """The disk of the broker fails in the first reassignment, which is then cancelled."""
+    """The first reassignment fails, because the disk of broker 4 fails. It is cancelled, the disk
+    is repaired, and the reassignment is requested again."""
     host = cluster(1, 2, 3, 4)
     world = host.world
     full = world.brokers[4]

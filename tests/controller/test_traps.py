@@ -95,7 +95,7 @@ def test_invalid_partition_states_are_read_and_corrected_where_possible() -> Non
 
 
 @pytest.mark.proves("clusters 22")
-def test_deletion_of_unknown_or_empty_topics_is_completed() -> None:
+def test_deletion_of_unknown_topics_or_topics_without_partitions_is_completed() -> None:
     world = World(1)
     world.register(1)
     world.nodes.deletions = {"empty", "nothing"}
@@ -123,7 +123,9 @@ def test_deletion_of_unknown_or_empty_topics_is_completed() -> None:
         Tick(),
     ],
 )
-def test_controller_ignores_outdated_or_unexpected_facts(fact: Fact) -> None:
+def test_controller_changes_nothing_after_an_outdated_or_unexpected_notification(
+    fact: Fact,
+) -> None:
     host = cluster()
     before = dict(host.world.nodes.states)
 
@@ -134,7 +136,7 @@ def test_controller_ignores_outdated_or_unexpected_facts(fact: Fact) -> None:
     assert host.world.nodes.states == before
 
 
-def test_facts_that_the_controller_receives_twice_have_no_effect() -> None:
+def test_facts_that_the_controller_receives_again_have_no_effect() -> None:
     host = cluster()
     nodes = host.world.nodes
     topic = nodes.topics["t"]
@@ -205,7 +207,7 @@ def test_controller_refuses_an_invalid_call_immediately(call: Call, error: int) 
     assert host.replies["call"].error_code == error
 
 
-def test_response_of_a_broker_under_its_earlier_registration_is_ignored() -> None:
+def test_controller_ignores_a_response_that_a_broker_sent_before_it_registered_again() -> None:
     host = cluster()
     world = host.world
     world.nodes.deletions.add("t")
@@ -364,7 +366,7 @@ def test_new_controller_continues_a_reassignment() -> None:
     assert world.nodes.states[T0][:3] == (4, 5, (2, 4))
 
 
-def test_cancellation_of_a_reassignment_is_refused_if_no_isr_member_would_be_live() -> None:
+def test_cancellation_of_a_reassignment_is_refused_if_it_leaves_no_live_isr_member() -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 4)}))
@@ -454,7 +456,7 @@ def test_partition_without_a_stored_state_is_reassigned_immediately() -> None:
 
 
 @pytest.mark.proves("clusters 24")
-def test_first_target_replica_is_preferred_during_and_after_reassignment() -> None:
+def test_first_target_replica_is_the_preferred_leader_during_and_after_reassignment() -> None:
     host = cluster(1, 2, 3, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 1)}))

@@ -8,7 +8,7 @@ from controller.view import Counts, Waits, counts, waits
 from tests.controller.test_stories import cluster
 
 
-def test_controller_view_has_the_counts_and_the_pending_work() -> None:
+def test_controller_shows_counts_of_brokers_and_partitions_and_its_pending_work() -> None:
     host = cluster(
         1, 2, 3, topics={"t": {0: (1, 2), 1: (2, 1), 2: (3,)}, "gone": {0: (3, 1)}, "fine": {}}
     )

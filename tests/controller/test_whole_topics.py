@@ -59,8 +59,8 @@ def work(host: Host) -> list[Send]:
 
 
 def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Written:
-    """Completes the first ``among`` pending writes and returns their results. Writes for partitions
-    in ``failed`` fail."""
+    """Completes the first ``among`` writes that are pending, and returns their results. The writes
+    for the partitions in ``failed`` fail."""
     done = []
     for _ in range(among):
         write = host.writes[0]
@@ -105,8 +105,8 @@ def three_topics(*broker_ids: int) -> World:
 
 
 def wholes(sends: list[Send], broker_id: int) -> list[str]:
-    """Returns the topics that were sent to a broker, in order. Checks that each topic was complete
-    when it was first sent."""
+    """Returns the topics in the UpdateMetadata requests to a broker, in order. Checks that the
+    first entry of each topic contains all partitions of the topic."""
     topics = [
         topic
         for send in sends
@@ -159,7 +159,7 @@ def test_partition_without_a_live_replica_does_not_delay_its_topic() -> None:
     assert shown(land(host), 1) == [[*range(MANY)]]
 
 
-def test_partition_state_whose_write_failed_is_sent_to_brokers_after_a_retry() -> None:
+def test_partition_state_is_sent_to_brokers_when_the_retry_of_a_failed_write_succeeds() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
 
@@ -174,7 +174,7 @@ def test_partition_state_whose_write_failed_is_sent_to_brokers_after_a_retry() -
     assert host.world.brokers[1].shown.keys() == {("t", each) for each in range(MANY)}
 
 
-def test_existing_partition_state_of_a_new_topic_is_read_and_sent_with_new_states() -> None:
+def test_partition_states_that_already_existed_are_sent_together_with_the_new_states() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     written = host.write_one()
@@ -213,7 +213,7 @@ def test_topic_that_is_deleted_during_its_creation_is_not_sent() -> None:
     assert shown(sends, 1) == []
 
 
-def test_topic_deleted_during_an_addition_of_partitions_is_removed() -> None:
+def test_topic_that_is_deleted_while_partitions_are_added_is_removed() -> None:
     host = cluster(1, 2)
     seen(host, assignments(2, 1, 2))
     host.settle()
@@ -301,7 +301,7 @@ def test_broker_that_restarts_while_it_receives_the_topics_gets_all_topics_again
     assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3) == [*THREE]
 
 
-def test_topic_deleted_while_a_new_broker_receives_the_topics_is_not_sent() -> None:
+def test_new_broker_does_not_receive_a_topic_that_is_deleted_before_it_is_sent() -> None:
     world = three_topics(1, 2)
     host = world.hosts[-1]
     world.register(3)
@@ -331,7 +331,9 @@ def test_broker_that_registers_during_an_election_receives_whole_topics() -> Non
     assert wholes(queued(host), 1) == wholes(queued(host), 2) == [*THREE]
 
 
-def test_new_controller_sends_the_old_partition_state_when_its_write_failed() -> None:
+def test_new_controller_sends_the_stored_partition_state_when_a_write_of_a_new_state_failed() -> (
+    None
+):
     world = three_topics(2, 1)
     world.unregister(2)
     host = world.elect()

@@ -108,11 +108,11 @@ class Nodes:
     ids: dict[tuple[str, int], bytes] = field(default_factory=dict)
     """Topic ids, by name and by the zxid at which the topic was created."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
-    """Replicas that a reassignment removed. The replica's broker may have been down at that time,
-    and so may still have the replica."""
+    """Replicas that a reassignment removed. The broker of such a replica may have been down at that
+    time, and may still have the replica."""
     led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
-    """The broker that led in each leader epoch: its id and the epoch of its registration. The key
-    is partition, creation zxid of the topic, and leader epoch."""
+    """The broker that led a partition in each leader epoch: its id and the epoch of its
+    registration. The key is the partition, the creation zxid of the topic, and the leader epoch."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
@@ -346,9 +346,12 @@ class SimulatedBroker:
         return errors.NONE
 
     def _leads(self, key: TopicPartition, told: LeaderAndIsrPartition) -> None:
-        """Checks that only one registration of one broker leads in a leader epoch, because a
-        restart can shorten the log. A state that was written after the restart is accepted, because
-        the previous controller can have chosen the leader before it noticed the restart."""
+        """Checks that at most one broker leads the partition in each leader epoch. A broker that
+        has restarted counts as another broker, because the restart can shorten its log.
+
+        A partition state that was written after the restart is accepted: the previous controller
+        may have chosen the leader before it noticed the restart.
+        """
         topic, state = self.nodes.topics.get(key[0]), self.nodes.states.get(key)
         if topic is None or state is None:
             return

@@ -22,8 +22,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "internals" / "coordinator
 
 @cache
 def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
-    """Returns a stored conversation, its text as it runs now, and the request, group state and
-    answer of each call."""
+    """Runs the calls of a golden file again. Returns the text of the file, the text that the calls
+    produce now, and the request, group state and answer of each call."""
     text = (GOLDEN / name).read_text()
     again, conversation = run_text(text)
     seen = tuple((each.request, each.state, each.answer) for each in conversation.seen)

@@ -71,7 +71,7 @@ def test_transition_to_a_waiting_group_state_without_a_deadline_is_refused(state
         group.transition_to(state, Now(0, 0))
 
 
-def test_group_state_is_assigned_only_in_group_py() -> None:
+def test_only_the_module_group_py_assigns_the_state_of_a_classic_group() -> None:
     room = Path(coordinator.classic.states.__file__).parent
     assigning = {
         path.name: len(re.findall(r"\.state = (?!state\b)|group\.state = ", path.read_text()))
@@ -104,7 +104,7 @@ def test_generation_after_int32_max_is_1() -> None:
     assert group.generation_id == 1
 
 
-def test_group_accepts_a_protocol_that_all_members_share() -> None:
+def test_group_accepts_a_client_with_a_protocol_that_all_members_support() -> None:
     group = Group("g")
     assert group.accepts("consumer", offers("range"))
     assert not group.accepts("", offers("range"))
@@ -142,7 +142,7 @@ def test_oldest_member_leads_when_the_leader_is_removed() -> None:
     assert group.support == {}
 
 
-def test_replaced_static_member_keeps_leadership_and_parked_sync_group() -> None:
+def test_replacement_of_a_static_member_inherits_its_leadership_and_parked_sync_group() -> None:
     group = Group("g")
     old, other, new = member("a", instance="i"), member("b"), member("c", "sticky", instance="i")
     group.add(old)
@@ -166,7 +166,7 @@ def test_member_that_a_record_contains_twice_is_restored_once() -> None:
     assert (group.state, group.generation_id, group.state_timestamp_ms) == (State.STABLE, 3, 77)
 
 
-def test_subscribed_topics_change_only_with_the_generation() -> None:
+def test_subscribed_topics_of_a_group_change_only_when_a_generation_begins() -> None:
     def subscription(topic: bytes) -> bytes:
         return b"\0\0" + b"\0\0\0\1" + b"\0\1" + topic + b"\xff\xff\xff\xff"
 

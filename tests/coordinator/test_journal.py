@@ -95,7 +95,7 @@ def test_first_rebalance_has_cause_phases_and_assignments() -> None:
     assert [change.text for change in last.changes] == ["joined"]
 
 
-def test_rebalance_has_the_durations_of_its_phases_and_its_last_member() -> None:
+def test_journal_entry_of_a_rebalance_has_the_phase_durations_and_the_last_member_to_join() -> None:
     told = JournaledShard()
     a, b, c = told.form("a", "b", "c")
     told.handle(join("again", a))
@@ -116,7 +116,7 @@ def test_rebalance_has_the_durations_of_its_phases_and_its_last_member() -> None
     assert last.awaited == ()
 
 
-def test_rebalance_caused_by_a_leaving_member_has_its_host_and_reason() -> None:
+def test_rebalance_after_a_leave_has_the_host_and_the_leave_reason_of_the_member() -> None:
     told = JournaledShard()
     _, b = told.form("a", "b")
     reason = "the consumer unsubscribed from all topics"
@@ -165,7 +165,7 @@ def test_rebalance_caused_by_a_new_subscription_names_added_and_removed_topics(
     assert told.last.detail == f"c-b from 10.0.0.1 {words}"
 
 
-def test_undecodable_subscription_change_is_recorded() -> None:
+def test_change_of_an_undecodable_subscription_is_recorded() -> None:
     told = JournaledShard()
     told.handle(join("a", protocols=[("range", b"?1")]))
     told.handle(sync("s", "c-a"))
@@ -195,7 +195,7 @@ def test_static_member_with_a_changed_subscription_causes_a_rebalance() -> None:
     assert told.last.detail == "static member i from 10.0.0.1 rejoined with a changed subscription"
 
 
-def test_rebalance_has_its_member_changes_in_order() -> None:
+def test_journal_entry_of_a_rebalance_lists_member_changes_in_order() -> None:
     told = JournaledShard()
     a, b, c = told.form("a", "b", "c")
     told.handle(join("n", fresh_id="n"))
@@ -271,7 +271,7 @@ def test_rejoin_soon_after_a_broker_restart_has_the_restart_as_cause() -> None:
     )
 
 
-def test_rejoin_long_after_a_broker_restart_does_not_have_the_restart_as_cause() -> None:
+def test_broker_restart_is_not_the_cause_of_a_rejoin_long_afterwards() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     again = reloaded(told)
@@ -343,7 +343,7 @@ def test_commit_of_a_lower_offset_is_recorded_with_its_client(partitions: list[i
     assert example == ("t", partitions[-1], 60, 10)
 
 
-def test_offsets_that_one_commit_lowers_are_one_journal_entry_with_examples() -> None:
+def test_offsets_lowered_by_one_commit_form_one_journal_entry_with_examples() -> None:
     told = JournaledShard()
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in range(100)])))
     told.handle(commit(2, topics=offsets(*[(p, 0) for p in range(100)])))
@@ -404,7 +404,7 @@ def test_rare_subscription_changes_are_not_recorded_as_flapping() -> None:
     assert told.journal.flapping("g") == []
 
 
-def test_joins_into_a_stable_group_within_the_collection_window_are_one_rebalance() -> None:
+def test_joins_into_a_stable_group_within_the_collection_window_form_one_rebalance() -> None:
     told = JournaledShard(join_coalescing_ms=500)
     (a,) = told.form("a")
     before = len(told.entry.rebalances)
@@ -423,7 +423,7 @@ def test_joins_into_a_stable_group_within_the_collection_window_are_one_rebalanc
     assert told.last.join_ms == 500
 
 
-def test_collected_joins_do_not_extend_the_deadline_of_the_join_phase() -> None:
+def test_delay_that_lets_more_members_join_does_not_extend_the_rebalance_timeout() -> None:
     told = JournaledShard(join_coalescing_ms=500)
     a, b = told.form("a", "b")
     told.handle(join("n1", fresh_id="n1"))
@@ -450,7 +450,7 @@ def formed_one_by_one(told: JournaledShard) -> list[str]:
     return members
 
 
-def test_only_joins_into_a_stable_group_are_collected() -> None:
+def test_rebalance_caused_by_a_leave_ends_without_the_join_coalescing_delay() -> None:
     told = JournaledShard(join_coalescing_ms=500)
     a, b, c = formed_one_by_one(told)
     told.handle(leave("bye", c))
@@ -501,7 +501,7 @@ def test_journal_of_a_single_group_drops_its_oldest_rebalances_at_the_size_limit
     assert journal.bytes == entry.bytes <= 20_000
 
 
-def test_journal_at_its_size_limit_first_removes_generations_that_come_from_the_log() -> None:
+def test_full_journal_first_drops_generations_that_were_loaded_from_the_log() -> None:
     journal = Journal(bytes_kept=60_000)
     one = [LoadedGeneration(1, 1, "range", "m", 1, 0)]
     journal.observe(ShardLoaded(100, {f"g{i}": one for i in range(100)}), Now(0, 0))
@@ -559,7 +559,8 @@ def measured(build: Callable[[], Journal]) -> tuple[int, int]:
 
 
 def test_estimated_size_of_a_journal_is_close_to_its_memory() -> None:
-    """The journal shares no strings with a group. This is the case after all members have left."""
+    """Normally a journal shares some strings with the groups. Here no group exists, so the memory
+    of all strings belongs to the journal."""
 
     def build() -> Journal:
         journal = Journal()
@@ -576,7 +577,7 @@ def test_estimated_size_of_a_journal_is_close_to_its_memory() -> None:
 
 
 def fresh(text: str, length: int) -> str:
-    """Returns a new string object, as a new request would contain it."""
+    """Returns a text as a new string object, because each request contains new string objects."""
     return (text + "-" * length)[: max(length, len(text))] + text
 
 
@@ -606,7 +607,8 @@ def flapping(group: str, number: int, length: int) -> list[Event]:
 
 
 def came_and_went(group: str, number: int, length: int) -> list[Event]:
-    """Returns the event of a member that joins without causing a rebalance."""
+    """Returns one event: a member joined without a rebalance. Each of its ids has ``length``
+    characters."""
     ids = [fresh(f"{each}{number}", length) for each in ("m", "i", "c")]
     host, reason = fresh("/10.0.0.1", 0), fresh(f"{number}", min(length, 255))
     return [MemberJoined(group, ids[0], ids[1], ids[2], host, reason)]
@@ -664,7 +666,7 @@ def test_estimated_size_of_a_journal_is_within_a_factor_of_two_of_its_memory(
 
 
 @pytest.mark.parametrize("length", [30, 32_000])
-def test_estimated_size_of_loaded_generations_is_within_a_factor_of_two(length: int) -> None:
+def test_estimated_memory_of_loaded_journal_entries_is_within_a_factor_of_two(length: int) -> None:
     told = JournaledShard()
 
     def build() -> Journal:

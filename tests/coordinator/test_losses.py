@@ -63,7 +63,7 @@ def test_commits_of_members_and_of_simple_groups_are_not_recorded_as_losses() ->
 
 
 def test_repeated_commits_without_a_member_are_one_loss_entry_in_the_journal() -> None:
-    """A consumer that assigns its partitions itself commits for a group that has had members
+    """The commits come from a consumer that uses manual assignment, in a group that had members
     before."""
     told = used()
     for number in range(10, 500):
@@ -93,7 +93,7 @@ def test_deletions_of_offsets_and_groups_are_recorded_with_the_principal() -> No
     assert group == LostByAdmin("g", Loss.GROUP_DELETED, *OPS, 1, (MovedOffset("t", 0, 5, -1),))
 
 
-def test_losses_are_restored_after_a_restart() -> None:
+def test_journal_entries_about_losses_are_restored_after_a_restart() -> None:
     told = used(Writing())
     assert isinstance(told, Writing)
     reset(told, (0, 20))
@@ -129,7 +129,7 @@ def test_estimated_size_of_journal_entries_about_losses_is_within_a_factor_of_tw
     assert taken / 2 < said < 2 * taken
 
 
-def test_number_of_losses_per_group_in_the_journal_is_bounded() -> None:
+def test_number_of_journal_entries_about_missed_records_of_a_group_is_bounded() -> None:
     journal = Journal()
     for number in range(200):
         event = LostByAdmin("g", Loss.TRIMMED, "p", "c", "/h", 1, (MovedOffset("t", number, 1, 2),))

@@ -1,5 +1,5 @@
-"""Tests how the journal detects restarted clients, and which sign (such as SILENT or CLOSED) it
-records for a member that a join or sync phase awaits."""
+"""Tests how the journal recognizes restarted clients. Also tests how the journal describes a member
+for which a rebalance waits, such as SILENT or CLOSED."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_client_that_left_and_rejoined_with_a_new_member_id_has_restarted() -> N
         ("app", HOST, 1000 + RETURNS_WITHIN_MS + 1),
     ],
 )
-def test_join_is_not_a_restart_when_client_or_host_differs_or_much_time_has_passed(
+def test_join_of_another_client_or_host_or_after_a_long_time_is_not_a_restart(
     client: str, host: str, back_ms: int
 ) -> None:
     returns = MemberRestarts()
@@ -76,7 +76,7 @@ def test_each_former_member_id_is_counted_in_only_one_restart() -> None:
     assert returns.joined(Client("app", HOST), "app-4", at(2000)) is None
 
 
-def test_killed_client_that_rejoined_before_its_old_session_expired_has_restarted() -> None:
+def test_killed_client_that_rejoined_before_its_session_expired_counts_as_restarted() -> None:
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     assert returns.joined(Client("app", HOST), "app-2", at(7000)) is None, "nobody knows yet"
@@ -97,7 +97,7 @@ def test_join_is_not_a_restart_when_the_old_member_id_still_sends_heartbeats() -
     assert not returns.clients
 
 
-def test_number_of_restarted_clients_in_the_journal_is_bounded_and_their_size_is_counted() -> None:
+def test_journal_keeps_a_bounded_number_of_restarted_clients_and_counts_their_bytes() -> None:
     counted = Bytes()
     returns = MemberRestarts(partial(Ring, counted=counted))
     for number in range(3000):
@@ -147,7 +147,7 @@ def test_client_counts_as_restarted_when_its_connection_closed_before_session_ex
     ("reason", "way"),
     [("consumer poll timeout has expired.", Way.POLL_TIMED_OUT), (None, Way.LEFT)],
 )
-def test_client_that_leaves_on_an_open_connection_did_not_restart(
+def test_client_that_leaves_and_rejoins_on_one_connection_does_not_count_as_restarted(
     reason: str | None, way: Way
 ) -> None:
     """The Java client sends the leave reason "consumer poll timeout has expired." after
@@ -172,7 +172,7 @@ def test_member_whose_session_expires_on_an_open_connection_did_not_restart() ->
     assert client.ways == {Way.SESSION_EXPIRED: 1}
 
 
-def test_member_that_heartbeats_but_does_not_sync_did_not_restart() -> None:
+def test_member_that_heartbeats_but_does_not_sync_does_not_count_as_restarted() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1", rebalance_timeout_ms=9000))
     told.pass_time(9000)
@@ -218,7 +218,7 @@ def test_journal_entry_of_an_expired_session_names_the_new_member_id() -> None:
     )
 
 
-def test_static_member_that_returns_within_its_session_is_not_a_restart() -> None:
+def test_return_of_a_static_member_within_its_session_does_not_count_as_a_restart() -> None:
     told = JournaledShard()
     for number in range(3):
         told.handle(join(f"a{number}", client_id="app", group_instance_id="i"))
@@ -240,7 +240,7 @@ def crash_and_return(told: JournaledShard, *numbers: int, after_ms: int = 3000) 
         told.pass_time(after_ms)
 
 
-def test_static_member_that_restarts_within_its_session_is_counted_by_instance() -> None:
+def test_restarts_of_a_static_member_within_its_session_are_counted_by_instance_id() -> None:
     told = JournaledShard()
     crash_and_return(told, *range(5))
     (client,) = told.journal.returning("g")
@@ -262,7 +262,9 @@ def test_static_member_restarts_before_and_after_session_expiry_are_counted_toge
     assert (client.times, client.first) == (4, "i-a0")
 
 
-def test_static_member_that_returns_after_session_expiry_is_counted_by_instance() -> None:
+def test_restarts_of_a_static_member_are_counted_per_instance_id_after_its_session_expired() -> (
+    None
+):
     """The session timeout is 3 s. Each process crashes after its SyncGroup, and the next process
     joins 5 s later."""
     told = JournaledShard(min_session_timeout_ms=1000)
@@ -346,7 +348,7 @@ def test_silent_awaited_member_is_shown_with_its_last_heartbeat_and_session_expi
     assert found.words == "no heartbeat for 3.5 s; the session expires in 6.5 s"
 
 
-def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
+def test_rebalance_shows_how_long_an_awaited_member_has_sent_no_heartbeat() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     driver.handle(heartbeat("beat", a, 2))
@@ -356,7 +358,7 @@ def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
     assert found.words == "no heartbeat for 5.0 s; the session expires in 5.0 s"
 
 
-def test_end_of_the_join_phase_is_shown_as_the_session_expiry_of_the_only_awaited_member() -> None:
+def test_join_phase_ends_when_the_session_of_the_only_awaited_member_expires() -> None:
     driver, _ = preparing()
     group = driver.shard.view.groups["g"]
     driver.mono_ms += 2000
@@ -366,7 +368,7 @@ def test_end_of_the_join_phase_is_shown_as_the_session_expiry_of_the_only_awaite
     assert phase_end_ms(group, driver.now) == driver.mono_ms + 7500
 
 
-def test_join_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> None:
+def test_join_phase_ends_at_its_deadline_even_if_an_awaited_member_heartbeats() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     driver.handle(heartbeat("beat", a, 2))
@@ -375,7 +377,7 @@ def test_join_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> 
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_join_phase_ends_at_its_deadline_when_an_unused_member_id_is_awaited() -> None:
+def test_join_phase_ends_at_its_deadline_when_it_awaits_an_unused_member_id() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     driver.mono_ms += 2000
@@ -383,7 +385,7 @@ def test_join_phase_ends_at_its_deadline_when_an_unused_member_id_is_awaited() -
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_awaited_member_is_reported_as_new_before_its_join_and_as_gone_after_its_removal() -> None:
+def test_awaited_member_has_sign_new_until_it_joins_and_sign_gone_after_its_removal() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     group = driver.shard.view.groups["g"]
@@ -409,7 +411,7 @@ def test_awaited_member_is_reported_as_disconnected_when_its_connection_closes()
 
 
 @pytest.mark.parametrize("proof", [heartbeat, commit])
-def test_awaited_member_is_shown_as_heartbeating_when_it_uses_another_connection(
+def test_awaited_member_that_reconnected_is_shown_as_sending_heartbeats(
     proof: Any,
 ) -> None:
     driver, a = preparing()
@@ -449,11 +451,11 @@ def test_journal_entry_of_an_expired_session_names_the_closed_connection_and_par
     expired = next(each for each in told.entry.rebalances if each.cause is Cause.SESSION_EXPIRED)
     assert expired.detail == (
         f"session of {a} from 10.0.0.1 expired after 10.0 s; its connection had closed 22.0 s"
-        " earlier; the session did not run while a request was parked"
+        " earlier; the session timeout did not run while a request of the member waited"
     )
 
 
-def test_restarts_are_counted_as_one_series_until_a_long_pause() -> None:
+def test_count_of_client_restarts_begins_again_after_a_long_pause() -> None:
     streak = Streak()
     for number in range(1000):
         streak.note(5_000 + 1_000 * number)

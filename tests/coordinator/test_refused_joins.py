@@ -1,4 +1,5 @@
-"""Journal entries about refused JoinGroup requests, and how these entries end."""
+"""Tests the journal entries about refused JoinGroup requests, and the conditions that end such an
+entry."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ def test_refused_join_of_an_unknown_group_is_recorded() -> None:
     assert [each.count for each in told.entry.rejected] == [1]
 
 
-def test_refused_join_is_marked_as_over_when_the_client_joins() -> None:
+def test_journal_entry_of_a_refused_join_ends_when_the_client_joins() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(JOINED, Now(0, 2000))
@@ -108,7 +109,7 @@ def test_refused_join_is_marked_as_over_when_the_client_joins() -> None:
     assert (kept.is_over, kept.since_ms, kept.times, kept.count) == (False, 3000, 1, 2)
 
 
-def test_refused_joins_of_other_hosts_are_not_marked_as_over_when_a_client_joins() -> None:
+def test_entry_about_refused_joins_stays_open_when_its_client_id_joins_from_another_host() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(MemberJoined("g", "app-1", None, "app", "/10.0.0.8", None), Now(0, 2000))

@@ -38,7 +38,7 @@ class Writing(JournaledShard):
         return super_outcome
 
     def next_run(self) -> Journal:
-        """Returns the journal of the next process, restored from the written lines."""
+        """Returns the journal that the next process would restore from the written lines."""
         journal = Journal(unsaved=Unsaved())
         for line in self.lines:
             journal.restore(*FORM.entry_of(line))
@@ -60,7 +60,7 @@ def generation(number: int, leader: str | None, at_ms: int, members: int = 1) ->
     return LoadedGeneration(number, number, protocol, leader, members, at_ms)
 
 
-def test_restored_journal_entries_have_kept_as_their_source() -> None:
+def test_restored_journal_equals_the_saved_journal_except_for_source_and_monotonic_times() -> None:
     told = Writing()
     a, b = told.form("a", "b")
     told.handle(leave("bye", b))
@@ -86,7 +86,9 @@ def test_restored_journal_entries_have_kept_as_their_source() -> None:
     assert after.moved_back.number == 1
 
 
-def test_rebalance_in_progress_at_a_crash_is_restored_as_stopped() -> None:
+def test_rebalance_interrupted_by_a_crash_is_restored_from_the_journal_with_outcome_stopped() -> (
+    None
+):
     told = Writing()
     told.form("a", "b")
     told.handle(join("n", fresh_id="n"))
@@ -167,7 +169,7 @@ def test_count_of_refused_joins_continues_after_a_restart() -> None:
 # ------------------------------------------------------------------------- when lines are written
 
 
-def test_repeated_journal_entry_is_written_at_counts_that_are_powers_of_two() -> None:
+def test_repeated_journal_entry_is_written_only_at_its_1st_2nd_4th_and_8th_repetition() -> None:
     told = Writing()
     (a,) = told.form("a")
     lines = len(told.lines)
@@ -187,7 +189,7 @@ def test_repeated_journal_entry_is_written_at_counts_that_are_powers_of_two() ->
     assert [(each.key, each.count) for each in kept] == counts
 
 
-def test_repeated_backward_commits_are_written_once_a_minute_after_64_writes() -> None:
+def test_journal_entry_about_lowered_offsets_is_written_once_a_minute_after_64_writes() -> None:
     unsaved = Unsaved()
     journal = Journal(unsaved=unsaved)
     for number in range(200):
@@ -235,7 +237,7 @@ def test_journal_without_a_file_has_the_generations_of_the_log() -> None:
     assert journal.rebalances("g")[-1].source is Source.SEEN
 
 
-def test_generations_that_the_journal_file_and_the_log_contain_are_restored_once() -> None:
+def test_generation_in_both_the_journal_file_and_the_log_is_restored_once() -> None:
     told = Writing()
     a, _ = told.form("a", "b")
     told.handle(join("again", a))

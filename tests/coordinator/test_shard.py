@@ -1,4 +1,4 @@
-"""Refusals, budgets, sizes and loads of a shard, as far as no file in tests/golden covers them."""
+"""Tests of a shard that tests/golden does not contain: rejected calls, budgets, sizes and loads."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_list_of_test_calls_contains_every_type_of_call() -> None:
 
 
 @pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
-def test_refused_call_gets_a_reply_of_its_own_type(call: Any) -> None:
+def test_reply_to_a_refused_call_has_the_type_of_the_normal_reply(call: Any) -> None:
     shard = GroupShard(GroupConfig())
     shard.loaded(Now(0, 0))
     ((_, answer),) = shard.handle(call, Now(0, 0)).replies
@@ -213,7 +213,7 @@ def test_member_id_created_from_a_long_client_id_fits_a_kafka_string() -> None:
     assert reply.member_id.endswith("x" * 36)
 
 
-def test_record_run_of_a_commit_without_metadata_shares_the_lists_of_the_call() -> None:
+def test_run_of_a_commit_without_metadata_shares_the_lists_of_the_call() -> None:
     driver = Driver()
     topic = TopicOffsets("t", (0, 1), (5, 6), (-1, 2), None, None)
     (run,) = driver.handle(commit("c", topics=[topic])).records
@@ -227,7 +227,7 @@ def test_record_run_of_a_commit_without_metadata_shares_the_lists_of_the_call() 
 # ---------------------------------------------------------------------------------- loading
 
 
-def test_replay_of_an_already_applied_group_record_changes_only_the_record_offset() -> None:
+def test_second_replay_of_the_same_group_record_changes_only_the_stored_record_offset() -> None:
     driver = Driver()
     driver.form("a", "b")
     group = driver.shard.view.groups["g"]
@@ -240,7 +240,7 @@ def test_replay_of_an_already_applied_group_record_changes_only_the_record_offse
     assert group.record_offset == 77
 
 
-def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_group() -> None:
+def test_load_removes_a_deleted_group_and_restores_a_group_that_was_created_again() -> None:
     driver = Driver()
     (a,) = driver.form("a")
     driver.handle(leave("l", a))
@@ -276,7 +276,7 @@ def test_load_completes_groups_in_slices_of_bounded_size() -> None:
     check_shard(shard)
 
 
-def test_number_of_groups_per_state_uses_kafkas_state_names() -> None:
+def test_groups_are_counted_by_the_state_names_of_kafka() -> None:
     driver = Driver()
     driver.form("a", "b")
     driver.handle(commit("s", group_id="simple"))
@@ -347,7 +347,7 @@ def test_long_client_strings_are_truncated_in_events() -> None:
     assert details[0].endswith("; and 3 more")
 
 
-def test_rejoin_of_a_static_member_too_large_for_a_record_is_refused() -> None:
+def test_rejoin_of_a_static_member_is_refused_when_its_metadata_does_not_fit_a_record() -> None:
     driver = Driver(max_record_bytes=700)
     driver.handle(join(1, group_instance_id="i"))
     driver.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))

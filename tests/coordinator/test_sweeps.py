@@ -42,7 +42,8 @@ def dropped(outcome: Outcome) -> int:
 
 
 def work_off(driver: Driver, pieces: list[Outcome]) -> None:
-    """Runs all pending work piece by piece, and appends the outcome of each piece to ``pieces``."""
+    """Runs all pending slices of work one by one. Appends the outcome of each slice to ``pieces``,
+    and compares the shard with its log."""
     while (due_ms := driver.shard.next_deadline()) is not None and due_ms <= driver.mono_ms:
         pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
         check_against_log(driver.shard, driver.config, driver.log, driver.now)

@@ -136,7 +136,7 @@ def test_txn_offset_commit_without_a_member_is_accepted_by_any_group() -> None:
     assert driver.answer(commit("plain")) == CommitReply(UNKNOWN_MEMBER_ID)
 
 
-def test_empty_group_accepts_a_commit_of_any_member_without_a_generation() -> None:
+def test_empty_group_accepts_a_transactional_commit_that_has_no_generation() -> None:
     driver = Driver()
     driver.handle(commit("make"))
     call = txn_commit("c", "nobody", group_instance_id="nothing")
@@ -181,7 +181,7 @@ def test_txn_offset_commit_to_an_unknown_group_creates_a_simple_group() -> None:
     assert (described.state, described.protocol_type) == ("Empty", "")
 
 
-def test_txn_offset_commit_with_an_empty_group_id_is_refused_while_loading() -> None:
+def test_txn_offset_commit_with_an_empty_group_id_is_refused_while_the_shard_loads() -> None:
     assert not_served(txn_commit("c", group_id=""), 14) == CommitReply(INVALID_GROUP_ID)
 
 
@@ -242,7 +242,7 @@ def test_aborted_transaction_does_not_change_committed_offsets() -> None:
     assert fetched(driver, stable=True) == {0: (1, 0)}
 
 
-def test_stable_offset_fetch_hides_metadata_of_an_unstable_offset() -> None:
+def test_offset_fetch_with_require_stable_hides_metadata_of_an_unstable_offset() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1}, text="mine")]))
     driver.handle(txn_commit("t", topics=[topic({0: 9})]))
@@ -252,10 +252,11 @@ def test_stable_offset_fetch_hides_metadata_of_an_unstable_offset() -> None:
 
 
 @pytest.mark.parametrize("plain_last", [True, False])
-def test_later_of_a_transactional_and_a_non_transactional_commit_determines_the_offset(
+def test_last_commit_wins_whether_it_is_transactional_or_not(
     plain_last: bool,
 ) -> None:
-    """The offset of the COMMIT marker in the log does not matter. A load has the same result."""
+    """The order of the commits in the log counts, not the position of the COMMIT marker. A load has
+    the same result."""
     driver = Driver()
     calls = [txn_commit("t", topics=[topic({0: 8})]), commit("p", topics=[topic({0: 10})])]
     for call in calls if plain_last else reversed(calls):
@@ -309,8 +310,8 @@ def test_transaction_that_lowers_committed_offsets_is_reported() -> None:
 
 
 def left_behind(driver: Driver) -> dict[str, Any]:
-    """Writes a COMMIT marker for the open transaction. Returns the keys of all committed offsets by
-    group."""
+    """Ends the open transaction with a COMMIT marker. Returns the keys of all committed offsets
+    after the marker, by group."""
     check_against_log(driver.shard, driver.config, driver.log, driver.now)
     driver.handle(end("e", committed=True))
     check_shard(driver.shard)
@@ -347,8 +348,8 @@ def test_pending_offsets_of_a_deleted_topic_are_removed() -> None:
 
 
 def test_pending_offsets_of_a_recreated_topic_are_kept() -> None:
-    """The tombstones for the deleted topic are written late. The pending offsets are for the new
-    topic with the same name."""
+    """When the shard drops the offsets of the deleted topic, a transaction has already committed
+    offsets for a new topic with the same name."""
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))  # log offsets 0 and 1
     driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # log offset 2: the new topic

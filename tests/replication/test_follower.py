@@ -83,7 +83,7 @@ def test_follower_truncates_its_log_at_the_leaders_end_offset_of_the_epoch(
         (3, 3, Reset(3)),
     ],
 )
-def test_follower_is_reset_to_an_offset_in_the_leaders_log(
+def test_reset_follower_begins_at_an_offset_in_the_log_of_the_leader(
     leader_start: int, leader_end: int, expected: Reset
 ) -> None:
     assert reset(leader_start, leader_end, 10) == expected

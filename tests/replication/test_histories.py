@@ -43,13 +43,17 @@ def run_histories_with(fault: str) -> None:
 
 @pytest.mark.planted("histories of replicas")
 @pytest.mark.parametrize("fault", sampled(FAULTS, set(FAULTS) - {"expand for nothing"}))
-def test_committed_record_is_lost_in_some_history_when_a_rule_is_disabled(fault: str) -> None:
+def test_some_history_loses_a_committed_record_when_a_replication_rule_is_disabled(
+    fault: str,
+) -> None:
     with pytest.raises(Lost):
         run_histories_with(fault)
 
 
 @pytest.mark.parametrize("fault", ["", NO_EPOCH])
-def test_follower_truncates_records_of_a_lost_epoch_before_an_append(fault: str) -> None:
+def test_follower_truncates_records_of_a_lost_epoch_before_the_new_leader_appends_any(
+    fault: str,
+) -> None:
     """Broker 2 led epoch 5 and has a record that no other replica has. Broker 3 now leads epoch 6,
     and its log is longer but ends in epoch 3.
 

@@ -54,7 +54,7 @@ def test_lag_of_a_replica_is_measured_in_records_and_in_time() -> None:
     assert behind(LedReplicas(1, STATE, 1, 0, 0, 0, Rules()), 2, 9) == Behind(-1, -1, -1)
 
 
-def test_slow_replica_and_silent_replica_have_different_causes() -> None:
+def test_journal_distinguishes_slow_and_silent_replicas_that_left_the_isr() -> None:
     limit = "(replica.lag.time.max.ms is 3.0 s)"
 
     assert changed(led(), (1, 2), 4_500, by_controller=False) == [
@@ -101,7 +101,7 @@ def test_journal_entry_of_a_leader_change_names_new_and_previous_leader() -> Non
     )
 
 
-def test_journal_entries_about_controller_session_and_registration_have_causes() -> None:
+def test_journal_has_causes_of_controller_changes_expired_sessions_and_registrations() -> None:
     assert entry_of(ControllerChanged(2, 8))[1].why == "broker 2 is the controller (epoch 8)"
     name, entry = entry_of(SessionChanged(Session.EXPIRED))
     assert (name, entry.cause) == (SESSION, "expired")

@@ -112,11 +112,11 @@ class World:
         self.mail: list[Callable[[], None]] = []
         """The messages in transit. They are delivered in random order."""
         self.told: dict[int, str] = {}
-        """The value of each committed offset. An offset is committed if a leader has announced a
-        higher high watermark."""
+        """By offset: the value of each committed record. A record is committed if a leader has
+        announced a high watermark above its offset."""
         self.appended_by: dict[int, tuple[int, int]] = {}
-        """By leader epoch: the broker that has appended records in this epoch, and how often the
-        broker had restarted by then."""
+        """By leader epoch: the broker that has appended records in this epoch, and how often this
+        broker had restarted before its first append in the epoch."""
         self.values = 0
         self.moves = 0
         self._announce()

@@ -127,10 +127,10 @@ def write_golden(records: Sequence[StoredRecord]) -> None:
 
 def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
     """Runs `STEPS` on the core with the times and producer ids of Kafka's records. Returns the
-    core's records.
+    core's records, sorted by transactional id.
 
-    The records are sorted by transactional id, because Kafka completes a transaction while other
-    transactions continue.
+    The sort is needed because Kafka completes a transaction while other transactions continue, so
+    the order of records of different transactional ids varies.
     """
     values = [(key, decode_value(value)[0]) for key, value in kafka if value is not None]
     core = _Core(list(dict.fromkeys(value.producer_id for _, value in values)))

@@ -1,6 +1,6 @@
 """A slow model of one transactional id, written from Kafka's rules and independent of the core.
 
-The model uses plain numbers and names of states. It returns the reply to each event, and the
+The model represents states by numbers and names. It returns the reply to each event, and the
 content of each record. Like the driver, it takes producer ids from a counter.
 """
 
@@ -13,7 +13,7 @@ LAST, MOST = 32766, 32767
 
 @dataclass
 class Kept:
-    """The content of a record, and the last epoch (``last``), which a record does not contain."""
+    """The content of one record, and the last epoch (``last``), which is not in the record."""
 
     pid: int
     epoch: int

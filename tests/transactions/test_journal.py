@@ -142,7 +142,7 @@ def test_journal_entry_of_a_transaction_names_the_operator_who_wrote_its_marker(
             assert (stories[-1].outcome, stories[-1].cause) == (Outcome.ABORTED, Cause.ADMIN)
 
 
-def test_wait_of_a_group_seen_shortly_before_a_transaction_end_ends_at_the_last_marker() -> None:
+def test_wait_of_a_group_for_a_transaction_is_recorded_until_the_last_marker() -> None:
     told = JournalRun()
     told.begin()
     for _ in range(3):
@@ -153,7 +153,7 @@ def test_wait_of_a_group_seen_shortly_before_a_transaction_end_ends_at_the_last_
     assert (wait.reader, wait.seen_ms, wait.over) == (INVOICES, NOON + 15_005, True)
 
 
-def test_wait_of_a_group_for_a_transaction_ends_when_the_group_was_last_seen_waiting() -> None:
+def test_wait_of_a_group_ends_at_its_last_report_when_no_report_arrives_for_5_minutes() -> None:
     told = JournalRun()
     told.begin()
     told.ms += 5_000

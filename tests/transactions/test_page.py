@@ -117,7 +117,7 @@ def test_every_cell_of_the_end_txn_table_on_the_transactions_page_is_correct(
         assert reply.error_code == int(said), state
 
 
-def test_every_file_and_state_on_the_transactions_page_exists() -> None:
+def test_files_that_the_transactions_page_names_exist() -> None:
     named = re.findall(r"`(transactions/\w+\.py)`", PAGE)
     assert len(named) >= 2
     assert [name for name in named if not (ROOT / name).exists()] == []

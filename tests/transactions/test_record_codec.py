@@ -1,5 +1,5 @@
-"""Tests of the codec of ``__transaction_state`` records. It writes the same bytes as the codec that
-interprets Kafka's schemas."""
+"""Tests of the codec of ``__transaction_state`` records. This codec writes the same bytes as the
+codec that interprets Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
 
 
 @given(values(), st.sampled_from([0, 1]))
-def test_encoded_transaction_value_equals_that_of_the_schema_codec_and_is_decoded(
+def test_transaction_value_is_encoded_as_by_the_schema_codec_and_can_be_decoded(
     value: TransactionValue, version: int
 ) -> None:
     data = encode_value(value, version)
@@ -96,7 +96,7 @@ def test_encoded_transaction_value_equals_that_of_the_schema_codec_and_is_decode
 
 
 @given(st.text(max_size=50), st.none() | values(), st.integers(0, 200))
-def test_batch_of_a_transaction_record_is_decoded_to_its_run(
+def test_transaction_record_is_unchanged_after_encoding_and_decoding_of_its_batch(
     name: str, value: TransactionValue | None, before: int
 ) -> None:
     run = TransactionRun(name, value)
@@ -143,10 +143,10 @@ def test_transaction_values_of_kafkas_serializer_are_read_and_written() -> None:
     ("key", "value", "error"),
     [
         (None, b"", "the key is missing"),
-        (b"\0", b"", "the key is missing or too short"),
-        (b"\0\0\0\x05abc", b"", "have an id of 5"),
+        (b"\0", b"", "the key is missing, or too short"),
+        (b"\0\0\0\x05abc", b"", "claims an id of 5"),
         (b"\0\0\0\x01\xff", None, "utf-8"),
-        (b"\0\0\0\x01a", b"\0", "too short for a version"),
+        (b"\0\0\0\x01a", b"\0", "too short to contain a version"),
         (b"\0\0\0\x01a", b"\0\x02abc", "has version 2, expected 0 or 1"),
         (b"\0\0\0\x01a", b"\0\0", "truncated"),
     ],

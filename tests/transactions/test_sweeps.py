@@ -61,7 +61,7 @@ def test_next_deadline_is_none_when_no_transactional_id_exists() -> None:
     assert driver.shard.next_deadline() == driver.config.abort_interval_ms
 
 
-def test_producer_has_one_timeout_heap_entry_after_many_transactions() -> None:
+def test_timeout_heap_has_one_entry_per_producer_after_many_transactions() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     for epoch in range(500):
@@ -74,7 +74,7 @@ def test_producer_has_one_timeout_heap_entry_after_many_transactions() -> None:
     assert len(state.expiries) == 1
 
 
-def test_expired_transactional_ids_are_removed_in_groups_that_fit_a_batch() -> None:
+def test_tombstones_of_expired_transactional_ids_are_divided_into_batches_of_limited_size() -> None:
     driver = Driver(max_record_bytes=80_000, expiration_ms=1000)
     for number in range(9):
         driver.handle(InitProducerId("i", f"{number}" * 20_000, 1000, -1, -1))
@@ -110,7 +110,7 @@ def test_transaction_does_not_time_out_early_when_the_clock_is_set_back() -> Non
     assert any(outcome.records for outcome in driver.advance(10_000))
 
 
-def test_log_of_1000_adds_of_a_single_partition_is_smaller_than_2_2_mb() -> None:
+def test_log_of_1000_requests_that_each_add_one_partition_is_smaller_than_2_2_mb() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     for number in range(1000):
@@ -120,7 +120,7 @@ def test_log_of_1000_adds_of_a_single_partition_is_smaller_than_2_2_mb() -> None
     assert len(driver.get("x").partitions[0][1]) == 1000
 
 
-def test_ten_thousand_partitions_make_one_record_and_one_set_of_markers() -> None:
+def test_markers_of_a_transaction_with_10_000_partitions_are_sent_together() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     call = AddPartitions("a", "x", 1000, 0, [("topic", range(10_000))], TV2)

@@ -100,8 +100,8 @@ class Variant(NamedTuple):
     order: Callable[[Iterable[str], int], list[str]]
     queue: type[JavaQueue[str]] | type[FirstQueue[str]]
     only_first: bool
-    """If true, a task has no previous standby when the process of its first previous standby
-    already has the task."""
+    """If true, the algorithm tries only the first previous standby of a task: if the process of
+    this standby already has the task, the other previous standbys are ignored."""
 
 
 JAVA = Variant(hash_order, JavaQueue, only_first=True)

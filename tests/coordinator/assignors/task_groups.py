@@ -42,8 +42,8 @@ def left(group: TaskGroup, member_id: str) -> TaskGroup:
 
 
 def random_lives(seed: int) -> Iterator[TaskGroup]:
-    """Yields a random group, and then the same group after each of several changes. Each group has
-    the previous target as its previous tasks."""
+    """Yields a random group, and then the same group after each of several changes. After a change,
+    the previous tasks of the members are the target that was computed before the change."""
     random = Random(seed)
     stateful = random.random()
     subtopologies = {

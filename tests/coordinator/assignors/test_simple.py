@@ -75,7 +75,9 @@ def test_share_target_is_unchanged_when_members_and_topics_are_unchanged() -> No
     assert homogeneous(7, {T: 5, U: 4}, targets) == targets
 
 
-def test_partition_that_is_not_assignable_is_removed_from_share_targets() -> None:
+def test_partition_that_is_not_assignable_is_removed_from_target_assignments_of_share_groups() -> (
+    None
+):
     targets = homogeneous(2, {T: 4})
     subscriptions = dict.fromkeys(targets, frozenset({T}))
     after = assign(subscriptions, {T: (1, 3)}, targets, is_homogeneous=True)
@@ -108,7 +110,7 @@ _partitions = st.fixed_dictionaries({T: st.integers(0, 7), U: st.integers(0, 7)}
 
 
 @given(_subscriptions, _subscriptions, _partitions, _partitions)
-def test_every_share_partition_has_a_member_after_any_change(
+def test_every_partition_of_a_share_group_has_a_member_after_any_change(
     before: dict[str, frozenset[bytes]],
     after: dict[str, frozenset[bytes]],
     few: dict[bytes, int],

@@ -1,5 +1,5 @@
-"""The sticky task assignor returns the targets of a model of Kafka's algorithm, and keeps the
-guarantees of its module docstring."""
+"""The sticky task assignor returns the same targets as a model of Kafka's algorithm, and keeps the
+guarantees that the docstring of its module lists."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def groups(draw: st.DrawFn) -> TaskGroup:
 
 
 @given(groups())
-def test_task_target_after_any_previous_target_is_balanced_and_sticky(group: TaskGroup) -> None:
+def test_new_task_target_is_balanced_and_sticky_for_any_previous_target(group: TaskGroup) -> None:
     targets = assign(*group)
     check_target(group, targets)
     check_kept(group, targets)

@@ -31,7 +31,8 @@ PARTITIONS = 60
 HEARTBEAT_MS = 3_000
 NETWORK_MS = 2
 POLL_MS = 100
-"""The time in ms after which a client notices that it must rejoin."""
+"""The maximum time in ms after which a client notices that it must rejoin, since it polls at this
+interval."""
 NEVER = 1 << 62
 Replies = Sequence[tuple[Any, Reply]]
 

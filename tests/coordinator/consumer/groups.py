@@ -145,7 +145,8 @@ Batch = tuple[int, int, bytes]
 
 
 def batches_of(log: Sequence[Run | OwnBatch]) -> list[Batch]:
-    """Returns the batches of a log. Each run is one batch."""
+    """Returns a batch for each run of ``log``: its log offset, its number of records, and its
+    records."""
     batches, offset = [], 0
     for run in log:
         assert not isinstance(run, TransactionalRun | MarkerRun)

@@ -1,5 +1,6 @@
-"""A reference that loads the records of groups with all checks of Kafka 4.3.1
-(``GroupMetadataManager.replay``). Kafka refuses some orders of records that Muster accepts."""
+"""Loads the records of groups as Kafka 4.3.1 does, with all checks of
+``GroupMetadataManager.replay``. Tests compare Muster with this loader. Kafka refuses some orders of
+records that Muster accepts."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from tests.coordinator.consumer.test_random_groups import World
 
 
 class Lives(World):
-    """Random changes of one group, including its removal and its replacement by a classic group.
-    Only the log contains the complete state of the group."""
+    """Changes one group at random. Sometimes removes it, or replaces it by a classic group."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -48,4 +47,5 @@ class Lives(World):
         super().join()
 
     def check(self) -> None:
-        """Does nothing. The tests check the groups that are loaded from the log."""
+        """Does nothing. A subclass may add checks of the live groups. The tests of this class check
+        only groups that are loaded from the log."""

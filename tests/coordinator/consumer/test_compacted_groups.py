@@ -31,7 +31,8 @@ CLEANINGS = 3
 
 
 def load(log: PartitionLog) -> tuple[GroupShard, KafkaLoader]:
-    """Loads the log into a shard of Muster and into the reference for Kafka. Returns both."""
+    """Loads the log into a shard of Muster, and into the reference for Kafka's loader. Returns the
+    shard and the reference."""
     shard, kafka = GroupShard(GroupConfig()), KafkaLoader()
     for data, header in log.scan():
         section = section_of(data, header)
@@ -108,7 +109,7 @@ def test_cleaning_of_a_random_group_log_removes_records_and_tombstones() -> None
 
 
 @pytest.mark.parametrize("records", [(1, 0), (-1, 0)])
-def test_kafka_loader_refuses_group_tombstones_in_another_order_than_musters(
+def test_kafka_loader_refuses_tombstones_of_a_group_when_their_order_is_changed(
     records: tuple[int, int],
 ) -> None:
     group = ConsumerGroup(GROUP)

@@ -242,7 +242,7 @@ def test_group_is_downgraded_when_its_last_consumer_member_leaves(policy: str) -
     groups.check_loaded()
 
 
-def test_downgraded_group_rebalances_when_loaded_before_its_members_rejoined() -> None:
+def test_downgraded_group_rebalances_when_it_is_loaded_before_its_members_rejoin() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -303,7 +303,7 @@ def test_group_is_downgraded_when_its_last_consumer_member_sends_join_group(
     assert groups.beats("a", 2) == NONE
 
 
-def test_downgraded_group_rebalances_when_the_join_changes_the_subscription() -> None:
+def test_group_downgrade_causes_a_rebalance_when_the_last_join_changes_a_subscription() -> None:
     groups, classic = mixed_and_stable(instance_id="i")
     protocols = [("range", encode_subscription(["t", "u"]))]
     assert not groups.handle(groups.joins("", group_instance_id="i", protocols=protocols)).replies
@@ -312,7 +312,7 @@ def test_downgraded_group_rebalances_when_the_join_changes_the_subscription() ->
     assert [reply.generation_id for _, reply in outcome.replies] == [3, 3]
 
 
-def test_downgraded_group_rebalances_when_a_target_partition_has_another_owner() -> None:
+def test_downgraded_group_rebalances_when_a_partition_of_the_target_has_another_owner() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a", instance_id="i")

@@ -44,7 +44,7 @@ def test_members_send_heartbeats_more_often_after_a_new_target() -> None:
     assert intervals == [500, 800, 2_000, 4_500, 5_000]
 
 
-def test_idle_member_sends_heartbeats_more_often_after_a_new_target() -> None:
+def test_member_without_changes_gets_a_short_heartbeat_interval_after_a_new_target() -> None:
     groups = Groups(consumer_rebalance_heartbeat_interval_ms=500)
     groups.join("a")
     groups.pass_ms(700)
@@ -150,7 +150,7 @@ def test_group_epoch_rises_for_each_of_several_members_that_expire_together() ->
     groups.check_loaded()
 
 
-def test_member_that_confirms_no_revocation_is_removed_at_its_timeout() -> None:
+def test_member_that_does_not_confirm_a_revocation_is_removed_at_its_timeout() -> None:
     groups = Groups()
     groups.send("a", 0, subscribed_topics=("t",), owned={}, rebalance_timeout_ms=20_000)
     groups.join("b")

@@ -193,7 +193,7 @@ def test_event_about_a_new_group_epoch_names_at_most_100_awaited_members() -> No
     assert bumped[-1].awaited[:2] == ("m000", "m002")
 
 
-def test_members_that_have_not_reached_a_target_are_searched_once_per_target(
+def test_shard_searches_once_per_target_assignment_for_members_that_do_not_have_it_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     groups = Groups(interval_ms=1000)

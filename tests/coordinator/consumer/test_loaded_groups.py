@@ -71,7 +71,7 @@ def of_group(*records: ConsumerRecord) -> ConsumerGroupRun:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_loaded_consumer_group_does_not_depend_on_the_division_into_batches(seed: int) -> None:
+def test_loaded_consumer_group_is_the_same_when_its_records_are_in_other_batches(seed: int) -> None:
     world = World(seed)
     for _ in range(60):
         world.step()
@@ -112,8 +112,8 @@ def test_adjacent_records_of_a_group_are_decoded_as_one_run() -> None:
 
 
 def test_records_with_different_timestamps_are_decoded() -> None:
-    """Records have their own timestamps in compressed batches, and in batches of which the load
-    skips a record."""
+    """Two kinds of batches are decoded record by record, each record with its timestamp: compressed
+    batches, and batches in which the load skips a record."""
     [(_, _, section)] = batches_of([of_group(EpochRecord(GroupEpoch(2)))])
     key = b"\0\3\0\1" + GROUP.encode()
     assert key in section
@@ -208,7 +208,8 @@ def test_loaded_consumer_group_replaces_a_simple_group() -> None:
 
 
 def test_newest_record_of_a_group_id_determines_the_group_type() -> None:
-    """A load does not depend on the tombstone that Muster and Kafka write when the type changes."""
+    """In this test, the log lacks the tombstone that Muster and Kafka write when a group changes
+    its type."""
     consumer = of_group(EpochRecord(GroupEpoch(2)))
     shard = loaded(COMMIT, CLASSIC, consumer)
     assert [each.type for each in shard.view.groups.values()] == ["consumer"]

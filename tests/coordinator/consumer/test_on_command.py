@@ -33,7 +33,7 @@ def test_rebalance_command_raises_the_epoch_and_moves_no_partition() -> None:
     groups.check_loaded()
 
 
-def test_member_that_a_command_expires_becomes_unknown_and_its_partitions_move() -> None:
+def test_partitions_move_when_a_command_ends_the_session_of_their_member() -> None:
     groups = Groups()
     groups.join("a")
     groups.join("b")

@@ -89,7 +89,7 @@ def test_revoked_partition_is_assigned_again_only_after_its_confirmation() -> No
     assert (after.state, after.assigned) == (STABLE, {T: {0: 2, 1: 5}})
 
 
-def test_topic_without_a_subscription_is_revoked_before_a_new_target() -> None:
+def test_unsubscribed_topic_is_revoked_before_the_next_target_is_known() -> None:
     before = member(assigned={T: {0: 2}, U: {0: 2}})
     after = step(before, {T: (0,), U: (0,)}, None, epoch=3, subscribed=(T,), changed=True)
     assert after == member(3, UNREVOKED, {T: {0: 2}}, {U: {0: 2}})
@@ -97,7 +97,7 @@ def test_topic_without_a_subscription_is_revoked_before_a_new_target() -> None:
     assert gone == member(3, STABLE, {T: {0: 2}})
 
 
-def test_unsubscribed_topic_is_added_to_the_partitions_under_revocation() -> None:
+def test_revoking_member_must_also_revoke_partitions_of_a_topic_that_it_unsubscribes() -> None:
     before = member(3, UNREVOKED, {T: {0: 2}, U: {0: 2}}, {T: {1: 2}})
     after = step(before, {}, {T: [0, 1], U: [0]}, subscribed=(T,), changed=True)
     assert (after.state, after.revoking) == (UNREVOKED, {T: {1: 2}, U: {0: 2}})
@@ -115,7 +115,7 @@ def test_member_at_the_target_epoch_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, {T: [0]}])
-def test_member_with_unknown_state_becomes_stable_only_when_it_owns_no_partition(
+def test_member_with_unknown_state_becomes_stable_only_when_it_reports_no_owned_partition(
     owned: Owned | None,
 ) -> None:
     before = member(state=MemberState.UNKNOWN, assigned={T: {0: 2}})

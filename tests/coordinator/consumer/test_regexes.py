@@ -118,7 +118,7 @@ def test_regex_is_dropped_when_the_sessions_of_its_members_expire_together() -> 
     groups.check_loaded()
 
 
-def test_heartbeat_without_change_reads_no_topics_of_the_regex() -> None:
+def test_idle_heartbeat_resolves_its_regex_again_when_topics_changed_and_10_s_passed() -> None:
     groups = RegexGroups()
     groups.pattern("a", "t.*")
     groups.resolve()

@@ -64,7 +64,7 @@ def test_offsets_of_subscribed_topics_do_not_expire_while_the_group_has_members(
     assert committed(groups) == ["t"]
 
 
-def test_shard_view_predicts_the_expiry_of_offsets_of_an_unsubscribed_topic(groups: Groups) -> None:
+def test_expiry_of_offsets_of_an_unsubscribed_topic_is_predicted(groups: Groups) -> None:
     groups.join("m", "t")
     commit(groups, "m", 2, "t", "u")
     [found] = groups.shard.view.expiring(GROUP, groups.now.wall_ms + RETENTION_MS)
@@ -112,14 +112,16 @@ def test_retention_of_offsets_begins_when_the_group_becomes_empty(
 
 
 def _loaded_with_times(groups: Groups, newest_ms: int) -> Groups:
-    """Loads the groups from the log. Checks that the group epoch has the timestamp
+    """Loads the groups from the log. Asserts that the loaded group's epoch was written at
     ``newest_ms``."""
     groups.shard = load(batches_of(groups.log), groups.config, groups.now)
     assert groups.group.epoch_ms == newest_ms
     return groups
 
 
-def test_empty_group_without_offsets_is_removed_with_its_tombstones(groups: Groups) -> None:
+def test_group_without_members_and_offsets_is_removed_by_tombstones_of_all_its_records(
+    groups: Groups,
+) -> None:
     groups.join("m", "t")
     groups.send("m", -1)
     groups.take(groups.shard.expire(groups.now, 100))

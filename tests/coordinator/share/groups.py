@@ -89,13 +89,14 @@ class ShareGroups:
         return self.send(member_id, 0, subscribed_topics=topics or ("t",))
 
     def wanted(self) -> ShareStateWanted | None:
-        """Returns the last call's request to initialize share partitions, or None."""
+        """Returns the event of the last call that requests to initialize share partitions; None if
+        the last call emitted no such event."""
         found = [each for each in self.events if isinstance(each, ShareStateWanted)]
         return found[0] if found else None
 
     def initialize(self) -> None:
-        """Reports to the shard that the share partitions in the last call's ShareStateWanted event
-        are initialized."""
+        """Reports to the shard that share partitions are initialized. The event ShareStateWanted of
+        the last call named these share partitions."""
         wanted = self.wanted()
         if wanted is not None:
             self.take(self.shard.share_state_initialized(wanted.group_id, wanted.topics, self.now))
@@ -143,8 +144,8 @@ class ShareGroups:
 
 
 def hard_state(shard: GroupShard) -> dict[str, object]:
-    """Returns, for each share group, the part of its state that the log stores, and also the ids of
-    all groups of other types."""
+    """Returns the state that a load must restore: the part of each share group that the log stores,
+    and the ids of the groups of other types."""
     others = {name for name, each in shard.view.groups.items() if each.type != "share"}
     shares = {name: facts(group) for name, group in shard.view.share_groups.items()}
     return {"others": sorted(others), **shares}

@@ -44,7 +44,7 @@ def test_adjacent_records_that_are_archived_together_are_one_journal_entry() -> 
     assert entries(journal)[0].at_ms == at(5).wall_ms
 
 
-def test_journal_entry_about_archived_records_is_equal_after_it_is_read() -> None:
+def test_journal_entry_about_archived_records_is_unchanged_after_it_is_written_and_read() -> None:
     unsaved = Unsaved()
     journal = Journal(unsaved)
     journal.observe(EVENT, at(0))

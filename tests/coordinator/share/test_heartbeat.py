@@ -217,7 +217,9 @@ def test_existing_member_gets_its_new_target_at_its_next_heartbeat(groups: Share
     assert groups.kinds() == "14"
 
 
-def test_changed_client_host_writes_a_member_record_but_no_group_epoch(groups: ShareGroups) -> None:
+def test_changed_client_host_changes_the_member_record_but_not_the_group_epoch(
+    groups: ShareGroups,
+) -> None:
     epoch = groups.stable("a")
     assert groups.send("a", epoch, client_host="/10.0.0.9").member_epoch == epoch
     assert groups.kinds() == "10"
@@ -365,7 +367,7 @@ def test_events_of_a_share_group_report_cause_target_and_end_of_a_rebalance(
     assert bumped == EpochBumped(GROUP, 5, EpochCause.MEMBER_LEFT, "b", detail, ("a",), "share")
 
 
-def test_share_heartbeat_is_refused_when_its_target_does_not_fit_a_batch() -> None:
+def test_share_heartbeat_is_refused_when_the_new_assignment_is_too_large_for_a_batch() -> None:
     groups = ShareGroups(max_record_bytes=400)
     reply = groups.send("a", 0, subscribed_topics=[f"topic-{n}" for n in range(100)])
     assert reply.error_code == GROUP_MAX_SIZE_REACHED

@@ -158,7 +158,7 @@ def test_share_member_is_loaded_from_a_member_record_or_a_current_assignment_rec
     assert group.epoch == ShareGroupEpoch(1)
 
 
-def test_loaded_member_has_a_full_session_and_initialization_is_requested_again() -> None:
+def test_load_restarts_member_sessions_and_requests_initialization_of_share_states_again() -> None:
     groups = ShareGroups()
     groups.join("a")
     shard = load(batches_of(groups.log), groups.config, groups.now, groups.image)

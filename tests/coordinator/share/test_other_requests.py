@@ -133,7 +133,7 @@ def test_offset_fetch_of_a_share_group_returns_no_offsets() -> None:
         ((), ("consumer", "classic"), False),
     ],
 )
-def test_share_group_is_listed_by_state_and_type(
+def test_list_groups_filters_share_groups_by_state_and_type(
     states: tuple[str, ...], types: tuple[str, ...], is_listed: bool
 ) -> None:
     groups = ShareGroups()
@@ -261,7 +261,7 @@ def test_deleted_topic_and_its_share_partition_states_are_removed_from_the_group
     groups.check_loaded()
 
 
-def test_topic_deleted_before_a_load_is_removed_from_the_group_after_the_load() -> None:
+def test_loaded_share_group_removes_a_topic_that_was_deleted_before_the_load() -> None:
     groups = ShareGroups()
     groups.stable("a")
     groups.image.remove("t")

@@ -1,5 +1,5 @@
-"""The events and the view that explain a streams group: problems, tasks, and members that wait for
-tasks."""
+"""Tests of the events and views that explain a streams group: problems with topics, the tasks of
+members, and tasks for which a member waits."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_member_waits_for_the_task_that_another_member_must_give_up() -> None:
     assert view.awaited().deadline_ms is None
 
 
-def test_member_with_all_its_standby_tasks_waits_for_no_task() -> None:
+def test_member_that_has_all_its_standby_tasks_is_not_shown_as_waiting() -> None:
     groups = StreamsGroups(standby=1)
     groups.topic(STORE.name, 2)
     groups.stable("a", "b", topology=STATEFUL)

@@ -346,7 +346,9 @@ def test_leaving_member_is_removed_by_tombstones_and_the_group_epoch_rises(
     assert (reply.member_epoch, reply.assignment) == (4, TaskRoles({SUB: (0, 1)}))
 
 
-def test_changed_process_of_a_member_raises_the_epoch(groups: StreamsGroups) -> None:
+def test_changed_process_id_of_a_streams_member_raises_the_group_epoch(
+    groups: StreamsGroups,
+) -> None:
     groups.join("a")
     reply = groups.send("a", 2, process_id="other")
     assert groups.kinds() == "19 17 20 22"
@@ -377,7 +379,7 @@ def test_changed_number_of_standby_replicas_raises_the_epoch(groups: StreamsGrou
 # ------------------------------------------------------------------------------------- the topics
 
 
-def test_streams_member_gets_a_status_for_a_missing_source_topic_and_tasks_after_its_creation(
+def test_streams_member_gets_no_tasks_until_the_missing_source_topic_is_created(
     groups: StreamsGroups,
 ) -> None:
     topology = Topology(0, (Subtopology(SUB, ("later",)),))
@@ -391,7 +393,7 @@ def test_streams_member_gets_a_status_for_a_missing_source_topic_and_tasks_after
     assert (reply.status, reply.assignment) == ((), TaskRoles({SUB: (0, 1, 2)}))
 
 
-def test_missing_internal_topic_gives_a_status_and_is_returned_for_creation(
+def test_missing_internal_topic_sets_a_status_and_is_returned_for_creation(
     groups: StreamsGroups,
 ) -> None:
     reply = groups.join("a", topology=STATEFUL)
@@ -404,7 +406,7 @@ def test_missing_internal_topic_gives_a_status_and_is_returned_for_creation(
     assert reply.assignment == TaskRoles({SUB: (0, 1)})
 
 
-def test_more_partitions_of_a_source_topic_raise_the_epoch(groups: StreamsGroups) -> None:
+def test_group_epoch_rises_when_a_source_topic_gets_partitions(groups: StreamsGroups) -> None:
     groups.join("a")
     groups.image.put(Topic(b"other".ljust(16), "other", 1))
     groups.shard.topic_changed("other")
@@ -492,7 +494,7 @@ def test_revocation_is_returned_again_to_a_member_that_still_lists_the_task() ->
     assert again.assignment == lost.assignment
 
 
-def test_assignment_interval_delays_the_next_target() -> None:
+def test_assignment_interval_delays_the_next_target_assignment() -> None:
     groups = StreamsGroups(interval_ms=1_000)
     groups.join("a")
     reply = groups.join("b")
@@ -508,7 +510,7 @@ def test_assignment_interval_delays_the_next_target() -> None:
 # ------------------------------------------------------------------------- shutdown and endpoints
 
 
-def test_requested_shutdown_gives_all_members_a_status_until_the_group_is_empty(
+def test_all_streams_members_get_the_shutdown_status_until_the_group_is_empty(
     groups: StreamsGroups,
 ) -> None:
     groups.stable("a", "b")
@@ -530,7 +532,7 @@ def test_shutdown_may_be_requested_by_a_member_that_leaves(groups: StreamsGroups
     assert [code for code, _ in groups.send("a", 3).status] == [4]
 
 
-def test_endpoints_are_returned_when_the_member_has_another_endpoint_epoch(
+def test_heartbeat_response_has_endpoints_only_when_the_request_has_an_outdated_endpoint_epoch(
     groups: StreamsGroups,
 ) -> None:
     here, there = Endpoint("here", 1), Endpoint("there", 2)
@@ -551,7 +553,7 @@ def test_endpoints_are_returned_when_the_member_has_another_endpoint_epoch(
     assert (reply.endpoint_epoch, reply.endpoints) == (version, None)
 
 
-def test_endpoint_has_no_partitions_while_the_source_topic_is_missing(
+def test_endpoint_of_a_streams_member_has_no_partitions_when_the_source_topic_is_missing(
     groups: StreamsGroups,
 ) -> None:
     groups.topics(t=-1)
@@ -603,7 +605,9 @@ def test_member_that_keeps_its_revoked_task_is_fenced_after_its_rebalance_timeou
     assert groups.active("b") == {SUB: (0, 1)}
 
 
-def test_rebalance_timeout_ends_when_the_member_gives_up_its_task(groups: StreamsGroups) -> None:
+def test_rebalance_timeout_stops_when_the_member_gives_up_its_task(
+    groups: StreamsGroups,
+) -> None:
     groups.stable("a")
     groups.join("b")
     groups.owning("a", 2, active={SUB: (0, 1)})

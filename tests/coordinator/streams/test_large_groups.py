@@ -37,8 +37,8 @@ COMPUTING = "Assignment delayed until the target assignment of the large group i
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> StreamsGroups:
-    """Returns streams groups in a shard for which each group with a member is large. The
-    computation of such a group's target is split into steps of one member each."""
+    """Returns streams groups in a shard that treats each group with a member as large. The
+    computation of the target of such a group is split into steps of one member each."""
     monkeypatch.setattr(target, "AT_ONCE", 1)
     monkeypatch.setattr(computed_target, "_TASKS_PER_STEP", 1)
     return StreamsGroups()
@@ -88,14 +88,14 @@ def test_members_keep_their_tasks_until_the_target_of_a_large_group_is_computed(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_streams_group_is_consistent_in_random_histories_with_targets_computed_in_slices(
+def test_random_streams_group_is_consistent_when_targets_are_computed_in_slices(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target, "AT_ONCE", 1)
     live(seed)
 
 
-def test_target_assignment_computed_in_slices_has_the_same_records_as_one_computed_at_once(
+def test_target_assignment_has_the_same_records_when_it_is_computed_in_slices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def written(at_once: int) -> list[object]:
@@ -140,7 +140,7 @@ def test_target_computation_begins_again_when_a_member_joins(groups: StreamsGrou
     ]
 
 
-def test_group_whose_epoch_always_changes_gets_a_target_without_removed_members(
+def test_target_assignment_of_a_constantly_changing_group_omits_removed_members(
     groups: StreamsGroups,
 ) -> None:
     groups.topics(t=6)
@@ -194,7 +194,9 @@ def test_member_may_leave_between_any_two_slices_of_a_target_computation(
     assert groups.group.target_epoch.epoch == groups.group.epoch.epoch
 
 
-def test_records_of_a_target_are_written_in_a_step_of_their_own(groups: StreamsGroups) -> None:
+def test_shard_writes_the_records_of_a_target_in_a_separate_step_after_the_computation(
+    groups: StreamsGroups,
+) -> None:
     groups.join("a")
     assert not groups.take(groups.shard.expire(groups.now, 1_000_000)).records
     assert groups.take(groups.shard.expire(groups.now, 1)).records
@@ -269,7 +271,9 @@ def test_target_computation_waits_for_a_new_initial_delay(groups: StreamsGroups)
     assert groups.group.targets == {"b": TaskRoles({SUB: (0, 1)})}
 
 
-def test_target_is_computed_before_older_work_of_the_shard(groups: StreamsGroups) -> None:
+def test_target_assignment_does_not_wait_for_the_end_of_the_expired_offsets_check(
+    groups: StreamsGroups,
+) -> None:
     groups.now_ms += groups.config.offsets_retention_check_interval_ms
     groups.shard.expire(groups.now, 1)
     assert groups.shard.is_sweeping
@@ -293,7 +297,7 @@ def test_each_slice_that_computes_a_large_target_assignment_is_short() -> None:
     assert max(works) < 0.2 * sum(works)
 
 
-def test_large_group_whose_target_may_not_fit_a_batch_is_refused(
+def test_member_whose_join_could_make_the_target_assignment_too_large_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(target, "AT_ONCE", 1)
@@ -309,7 +313,9 @@ def test_large_group_whose_target_may_not_fit_a_batch_is_refused(
     assert not groups.shard.is_sweeping
 
 
-def test_target_that_does_not_fit_a_batch_is_not_written(groups: StreamsGroups) -> None:
+def test_target_assignment_that_is_larger_than_a_batch_is_not_written(
+    groups: StreamsGroups,
+) -> None:
     groups.topics(t=80)
     groups.join("a")
     groups.shard.configure(replace(groups.config, max_record_bytes=300))
@@ -339,7 +345,7 @@ def test_size_bound_of_a_target_assignment_is_above_its_actual_size(
     assert size <= bound < 2 * size + 200
 
 
-def test_members_and_tasks_determine_whether_a_target_is_computed_in_slices() -> None:
+def test_number_of_members_and_tasks_determines_whether_a_target_is_computed_in_slices() -> None:
     groups = StreamsGroups()
     groups.topics(t=target.AT_ONCE - 2)
     assert groups.join("a", topology=TOPOLOGY).status == ()
@@ -350,7 +356,7 @@ def test_members_and_tasks_determine_whether_a_target_is_computed_in_slices() ->
     assert status[5] == COMPUTING
 
 
-def test_target_of_an_older_epoch_does_not_change_the_journal_entry_of_a_rebalance() -> None:
+def test_journal_entry_of_a_rebalance_ignores_a_target_assignment_of_an_older_epoch() -> None:
     journal = Journal()
     bumped = EpochBumped(GROUP, 4, EpochCause.MEMBER_JOINED, "b", "b joined")
     journal.observe(bumped, Now(1, 1))
@@ -361,7 +367,8 @@ def test_target_of_an_older_epoch_does_not_change_the_journal_entry_of_a_rebalan
 
 
 def rebalances(journal: Journal) -> list[tuple[str, str]]:
-    """Returns, for each rebalance of the group, its phase and the tasks that a new target moved."""
+    """Returns two fields of each journaled rebalance: the phase, and the text about the moved
+    tasks."""
     entry = journal.get(GROUP)
     assert entry is not None
     return [(each.phase, each.moved) for each in entry.rebalances]

@@ -101,7 +101,7 @@ def test_streams_member_is_loaded_from_a_member_record_or_a_current_assignment_r
     assert group.epoch == StreamsGroupEpoch(1)
 
 
-def test_loaded_member_has_full_timeouts_and_its_topics_are_checked_again() -> None:
+def test_load_restarts_member_timeouts_and_detects_changed_topics() -> None:
     groups = StreamsGroups()
     groups.stable("a")
     groups.join("b")

@@ -1,5 +1,5 @@
-"""Requests of other APIs that a streams group receives, and StreamsGroupDescribe and
-DeleteGroups."""
+"""Tests the responses of a streams group to requests other than heartbeats, such as
+StreamsGroupDescribe and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_classic_member_replaces_an_empty_streams_group() -> None:
     assert groups.shard.view.groups[GROUP].type == "classic"
 
 
-def test_streams_member_replaces_an_empty_classic_group_and_keeps_its_offsets() -> None:
+def test_join_of_a_streams_member_converts_an_empty_classic_group_and_keeps_the_offsets() -> None:
     groups = StreamsGroups()
     groups.ask(OffsetCommit("k", GROUP, -1, "", None, -1, OFFSETS))
     assert groups.shard.view.groups[GROUP].type == "classic"
@@ -315,7 +315,7 @@ def test_streams_group_describe_returns_topology_members_and_tasks() -> None:
     )
 
 
-def test_description_of_a_not_ready_group_has_the_topology_of_its_members() -> None:
+def test_description_of_a_streams_group_in_state_not_ready_has_the_topology_of_its_member() -> None:
     groups = StreamsGroups()
     groups.join("a", topology=STATEFUL)
     reply = groups.ask(StreamsGroupDescribe("k", GROUP))

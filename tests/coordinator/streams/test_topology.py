@@ -132,7 +132,7 @@ def test_cycle_of_repartition_topics_without_a_partition_count_is_invalid() -> N
     assert (configured.status, configured.tasks) == ((), {})
 
 
-def test_cycle_of_repartition_topics_with_one_partition_count_is_resolved() -> None:
+def test_repartition_topics_in_a_cycle_get_the_partition_count_that_one_of_them_has() -> None:
     loop = of(
         part("0", reads=(InternalTopic("a", 4),), writes=["b"]),
         part("1", reads=("b",), writes=["a"]),
@@ -170,7 +170,7 @@ def test_copartitioned_repartition_topics_get_the_largest_partition_count() -> N
     assert counts(configure(joining, image({"small": 2, "big": 6}))) == {"r": 6, "s": 6}
 
 
-def test_external_topics_that_are_not_copartitioned_have_status_2() -> None:
+def test_copartitioned_source_topics_with_different_partition_counts_have_status_2() -> None:
     joining = of(part("0", "b", "a", together=[CopartitionGroup((0, 1))]))
     configured = configure(joining, image({"a": 2, "b": 3}))
     assert configured.status == (
@@ -182,7 +182,7 @@ def test_external_topics_that_are_not_copartitioned_have_status_2() -> None:
     assert (configured.tasks, configured.subtopologies) == ({}, ())
 
 
-def test_repartition_topic_whose_count_differs_from_a_copartition_has_status_2() -> None:
+def test_topology_has_status_2_when_copartitioned_topics_differ_in_partition_count() -> None:
     joining = of(
         part("0", "in", writes=["r"]),
         part(
@@ -198,7 +198,7 @@ def test_repartition_topic_whose_count_differs_from_a_copartition_has_status_2()
     )
 
 
-def test_copartitioned_repartition_topic_that_exists_with_another_count_has_status_2() -> None:
+def test_copartitioned_repartition_topic_with_a_wrong_partition_count_has_status_2() -> None:
     joining = of(
         part("0", "in", writes=["r"]),
         part(
@@ -269,7 +269,7 @@ def test_loaded_topology_with_inconsistent_fields_is_invalid() -> None:
     assert configure(given, image({"in": 1})).invalid == invalid(given)
 
 
-def test_endpoint_has_the_partitions_of_source_and_repartition_source_topics() -> None:
+def test_partitions_of_a_streams_endpoint_include_repartition_source_topics() -> None:
     joining = of(part("0", "in", writes=["r"]), part("1", "b", "a", reads=("r",)))
     topics = image({"in": 4, "a": 4, "b": 2, "r": 4})
     configured = configure(joining, topics)
@@ -283,7 +283,7 @@ def test_endpoint_has_the_partitions_of_source_and_repartition_source_topics() -
     assert [name for name, _ in topic_partitions({"1": (3,)}, configured, topics)] == ["a", "r"]
 
 
-def test_endpoint_omits_a_topic_that_was_deleted() -> None:
+def test_partitions_of_a_streams_member_endpoint_omit_a_deleted_topic() -> None:
     topics = image({"in": 4, "a": 4})
     configured = configure(of(part("0", "in", "a")), topics)
     topics.remove("a")
@@ -318,7 +318,7 @@ def test_configured_topologies_equal_the_stored_results_of_kafka() -> None:
     check_stored_results()
 
 
-def test_model_of_the_task_assignor_returns_the_stored_targets_of_kafka() -> None:
+def test_reference_model_of_task_assignment_returns_the_targets_recorded_from_kafka() -> None:
     results = list(kafka_results.stored())[len(kafka_results.TOPOLOGIES) :]
     groups = [group for seed in kafka_results.LIVES for group in random_lives(seed)]
     for group, kafka in zip(groups, results, strict=True):
