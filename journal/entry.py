@@ -30,8 +30,8 @@ class Entry(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Recurring:
-    """An entry about a repeated event. It counts the occurrences, and stores the count at its last
-    save."""
+    """An entry about a repeated event. ``count`` is the number of occurrences, ``saved_count``
+    their number at the last save."""
 
     count: int = 0
     saved_count: int = 0

@@ -29,7 +29,7 @@ _ENTRY_BYTES = 750
 
 
 class Kind(StrEnum):
-    """The kind of an entry."""
+    """The kind of a journal entry."""
 
     LEADER = "leader"
     ISR = "isr"
@@ -111,7 +111,8 @@ def _replicas(value: Any) -> tuple[int, ...]:
 
 
 class HappenedPage(Page):
-    """The page of one name, with a ring for each kind of entry. Its entries never change."""
+    """The past events of one partition, topic or broker, or of the controller. The entries never
+    change. Each kind of entry has its own ring."""
 
     __slots__ = ("_kinds",)
 

@@ -39,7 +39,8 @@ class Form:
     """For each `kind` of line, a function that creates the entry from the line's fields. The
     function raises an error for invalid fields."""
     says_gone: Callable[[Fields], bool] = lambda _: False
-    """Returns whether a line reports that the page's object, such as a group, was deleted."""
+    """Returns True if a line of the journal says that the group, or other object to which the
+    line's page belongs, was deleted."""
 
     def line_of(self, name: str, entry: Entry) -> bytes:
         return line_of({self.name: name, **entry.fields()})

@@ -40,9 +40,10 @@ class Ring(Generic[KeptT]):
     __slots__ = ("_bytes", "_kept", "_most", "number")
 
     def __init__(self, most: int, counted: Bytes | None = None) -> None:
-        """``counted`` counts the bytes of all rings of the page to which the ring belongs."""
+        """``counted`` counts the bytes of this ring and of all other rings of the same page."""
         self.number = 0
-        """The last key that was an int. Entries with int keys are numbered from 1."""
+        """Some entries of a ring have numbers as keys, from 1 on. This is the number of the last
+        such entry."""
         self._most = most
         self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
@@ -127,7 +128,8 @@ class Page:
         self.counted = 0
         self.rings: list[Ring[Any]] = []
         self.loads = 0
-        """The value of `Pages.loads` when facts of a log load were last added to this page."""
+        """The number of the last load of a log that added facts to this page. `Pages.loads` numbers
+        the loads."""
         self._unsaved = unsaved
 
     def ring(self, most: int) -> Ring[Any]:
@@ -175,8 +177,9 @@ OBSERVED_MAX = 64
 
 
 class Pages(Generic[PageT]):
-    """A journal: the pages of all names. A page without entries is not kept. An event changes its
-    page when the journal is read or saved, not in the turn in which it is emitted."""
+    """A journal: one page for each name. A page without entries is removed. An event is added to
+    its page only when the journal is read or saved, not in the turn in which a core emits the
+    event."""
 
     form: Form
     folds: Mapping[type, Fold[PageT]]
@@ -196,8 +199,8 @@ class Pages(Generic[PageT]):
         self.unsaved = unsaved
         self.bytes_kept = bytes_kept
         self.loads = 0
-        """The number of loads of a shard's log so far. After a load `catch_up` may add facts from
-        the log to a page."""
+        """The number of times that a shard was loaded from its log. After each load, `catch_up` may
+        add facts from the log to a page."""
         self._bytes = 0
         self._new_page = new_page
         self._name_of = name_of
@@ -226,9 +229,9 @@ class Pages(Generic[PageT]):
         return list(self._pages)
 
     def observe(self, event: Any, now: Now) -> None:
-        """Queues an event with the time at which it was emitted. Callers pass events in order. An
-        event of a type without a function in ``folds`` may be large, and is therefore applied
-        immediately."""
+        """Queues an event with the time at which it was emitted. Events must be passed in the order
+        of their times. An event whose type is not in ``folds`` may be large, so after such an event
+        all queued events are applied to the pages at once."""
         self.observed.append((event, now))
         if len(self.observed) >= OBSERVED_MAX or type(event) not in self.folds:
             self.fold_observed()
@@ -262,8 +265,8 @@ class Pages(Generic[PageT]):
         self.count(page)
 
     def save_counts(self) -> None:
-        """Marks all entries that are not saved yet, and entries whose counts are not saved yet, for
-        saving before the broker stops."""
+        """Called before the broker stops. Marks those entries for saving that have changed since
+        they were last saved, even if only their counts have changed."""
         self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
@@ -271,9 +274,8 @@ class Pages(Generic[PageT]):
                 page.save_counts()
 
     def turn_to(self, name: str) -> PageT:
-        """Returns the page of ``name``, to which the caller adds an event. A page has the past
-        events of one name. Creates the page if necessary. The caller must call `count` after it has
-        changed the page."""
+        """Returns the page of ``name``, and creates it if necessary. A page has the past events of
+        one name, such as a group id. The caller may change the page, and must then call `count`."""
         page = self._pages.pop(name, None)
         if page is None:
             page = self._new_page(name, self.unsaved)
@@ -283,7 +285,8 @@ class Pages(Generic[PageT]):
         return page
 
     def catch_up(self, page: PageT) -> None:
-        """Adds to a page the facts that only the log contains."""
+        """Adds to a page the facts that are not in the journal's file, but in the log. This base
+        class adds none."""
         page.loads = self.loads
 
     def count(self, page: Page) -> None:

@@ -13,8 +13,8 @@ ID_CHARACTERS = 512
 SENTENCE_CHARACTERS = 2048
 """The maximum length of an id and of a sentence in a journal, in characters."""
 USUAL_TEXT_BYTES = 100
-"""The number of bytes of each text that the fixed size of an entry includes. Only the bytes above
-this number are counted separately."""
+"""The fixed size of an entry includes this number of bytes for each text. For a longer text, only
+the bytes above this number are added."""
 
 
 class Source(StrEnum):
@@ -25,7 +25,8 @@ class Source(StrEnum):
     KEPT = "kept"
     """An earlier process of this broker observed and saved the event."""
     LOG = "log"
-    """Only the result of the event is known, from records in the log."""
+    """No process of this broker observed the event. Records in the log show only the result of the
+    event."""
 
 
 def cut(text: str, at_most: int) -> str:

@@ -1,7 +1,7 @@
 """The new and changed entries of a journal that must be saved for the next run of the broker.
 
-An entry that changes again before `take` returns it is returned once, in its last state. A journal
-that is not saved has no `Unsaved`.
+`take` returns each of these entries once, in its last state, even if the entry has changed several
+times since the previous `take`. A journal that is not saved has no `Unsaved`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ class Unsaved:
     __slots__ = ("_entries", "lost", "wake", "young")
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        """``wake`` is called when there is something to save: when an entry is the first one that
-        waits, when an entry is the first one in `young`, or when the journal has queued events that
-        may produce an entry."""
+        """``wake`` is called when an entry must be saved and no other entry waits, when `young`
+        gets its first entry, and when the journal has queued events that may produce an entry."""
         self.wake = wake
         self.lost = 0
         """The number of entries that were dropped because `UNSAVED_MAX` entries waited."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
-        """Entries that are saved only when they are old enough, by the name of their page, the
-        oldest first. Each value has the key, the entry, and the monotonic time in ms from which the
-        entry may be saved."""
+        """By the name of a page: an entry that is not old enough to be saved. The oldest entry is
+        first. Each value has the entry's key, the entry, and the monotonic time in ms from which
+        the entry may be saved."""
         self._entries: dict[tuple[str, str, Hashable], Entry] = {}
         """The entries that wait to be saved, by (name of the page, type of entry, key). The key is
         unique among the entries of that type."""

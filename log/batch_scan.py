@@ -78,8 +78,8 @@ class Header(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The fields of an intact batch that recovery uses. ``position`` is the byte position of the
-    batch in the file."""
+    """An intact batch, with the fields that recovery uses. ``position`` is the position of the
+    batch in the file, in bytes."""
 
     position: int
     size_bytes: int
@@ -164,12 +164,12 @@ def first_offset(file: File, batch: Header) -> int:
 def whole_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES, last_offset: int = -1
 ) -> Iterator[tuple[bytes, BatchHeader, int]]:
-    """Yields the batches in bytes ``position`` to ``end``. For each batch yields a buffer, the
-    header, and the position of the batch in the file. ``position`` in the header is a position in
-    the buffer.
+    """Yields the batches between the file positions ``position`` and ``end``: for each batch a
+    buffer, the header, and the position of the batch in the file. The field ``position`` of the
+    header is the position of the batch in the buffer.
 
-    Checks length, magic and CRC, and that offsets ascend. The first offset must be greater than
-    ``last_offset``. Raises CorruptLog at the first damage.
+    Checks the length, magic and CRC of each batch, and that offsets ascend. The first offset must
+    be greater than ``last_offset``. Raises CorruptLog at the first damage.
     """
     while position < end:
         chunk = file.read(position, min(chunk_bytes, end - position))
@@ -288,8 +288,8 @@ def _checked_header(file: File, chunk: bytes, at: int, position: int) -> BatchHe
 def holds_whole_batch(file: File, position: int, end: int) -> bool:
     """Returns whether an intact entry begins in the first mebibyte after ``position``.
 
-    If so, the damage at ``position`` is not a torn tail, the remains of an interrupted write,
-    because a complete write followed.
+    If so, the damage at ``position`` was not caused by an interrupted write, because a complete
+    write followed.
     """
     window = file.read(position, min(CHUNK_BYTES, end - position))
     room = _TRIED_BYTES_MAX

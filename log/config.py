@@ -68,6 +68,6 @@ class LogConfig:
 
     @property
     def compacts(self) -> bool:
-        """Returns whether ``cleanup.policy`` contains compact: the cleaner may remove any
-        record."""
+        """True if ``cleanup.policy`` contains compact, so that the cleaner may remove records from
+        the log."""
         return "compact" in self.cleanup_policy.split(",")

@@ -166,8 +166,8 @@ class LeaderEpochs:
         """Returns the response to OffsetForLeaderEpoch (KIP-101, KIP-279): the largest epoch at or
         below ``epoch``, and the end offset of this epoch; (-1, -1) if unknown.
 
-        ``end_offset`` is the end offset of the newest epoch as the requester may see it. No
-        returned end offset is above ``end_offset``.
+        ``end_offset`` is the end of the log for the requester, such as the high watermark for a
+        consumer. No returned end offset is above it.
         """
         if epoch < 0 or epoch > self.latest:
             return -1, -1

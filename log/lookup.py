@@ -58,8 +58,9 @@ def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
     """Returns the largest timestamp of the batches below ``limit``, and the last offset of the
     first batch with this timestamp. Returns (-1, base offset) if no batch is below ``limit``.
 
-    If the batch with the segment's largest timestamp is not below ``limit``, the function reads the
-    time index and the few batches after its entry.
+    Reads no batches if the largest timestamp of the whole segment is below ``limit``. Otherwise,
+    reads the headers of the few batches from the last entry of the time index below ``limit`` up to
+    ``limit``.
     """
     largest, offset = segment.max_timestamp_ms, segment.max_timestamp_offset
     if offset < limit:
@@ -74,8 +75,9 @@ def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
 
 
 def _newest_record(segments: Sequence[Segment], limit: int) -> TimestampOffset | None:
-    """Returns the same as `offset_of_max_timestamp`, but reads the headers of all batches. Used if
-    a cleaning has emptied the batch with the largest timestamp."""
+    """Reads the headers of all batches to find the record with the largest timestamp.
+    `offset_of_max_timestamp` needs this if a cleaning has removed all records of the batch with the
+    largest timestamp."""
     newest: TimestampOffset | None = None
     for segment in segments:
         for batch in headers(segment.file, 0, segment.size):
@@ -103,8 +105,8 @@ def segment_offsets_before(
     limit: int,
     now_ms: int,
 ) -> list[int]:
-    """Implements PartitionLog.segment_offsets_before. All offsets above ``limit`` are replaced by
-    one element, ``limit``."""
+    """Implements PartitionLog.segment_offsets_before. Replaces all offsets above ``limit`` by one
+    offset, which is ``limit``."""
     starts = [
         (max(segment.base_offset, start_offset), segments.fs.modified_ms(segment.file.path))
         for segment in segments

@@ -1,9 +1,8 @@
-"""Detects lost files of a log by comparing the log's files with each other and with the
-checkpoints.
+"""Detects lost files of a log: compares the log's files with each other and with the checkpoints.
 
-Each file was on the disk before the file that proves its existence. Therefore a file that does not
-exist because of a kill or a power failure is not reported as lost (docs/operate/operating.md, "What
-is missed by name").
+The existence of one file can prove that another file existed, because the other file was on the
+disk first. So a kill or a power failure never makes the broker report a lost file
+(docs/operate/operating.md, "Missing files").
 """
 
 from __future__ import annotations
@@ -40,10 +39,12 @@ class Expected:
 
 
 def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
-    """Raises MissingFiles if an index file has no segment and the reason is unknown.
+    """Raises MissingFiles if a segment has an index file but no log file, unless the log file may
+    be missing.
 
-    There are two known reasons. A segment is deleted or moved by renaming its ``.log`` first. A
-    power failure may remove the name of a file that was created shortly before.
+    A log file may be missing if it was renamed because its segment is deleted or replaced. It may
+    also be missing above the known end of the log: a power failure can remove a file that was
+    created shortly before.
     """
     names = set(fs.list(directory))
     for name in sorted(names):
@@ -54,9 +55,7 @@ def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
         if log in names or log + DELETED in names or log + CUT in names:
             continue
         if expected.log_start_offset <= int(base) < expected.reached:
-            raise MissingFiles(
-                os.path.join(directory, log), f"the segment's index file {name} exists"
-            )
+            raise MissingFiles(os.path.join(directory, log), f"only its index file {name} exists")
 
 
 def check_beginning(
@@ -72,7 +71,7 @@ def check_beginning(
         if expected.reached > expected.log_start_offset:
             why = f"the checkpoints say that offsets up to {expected.reached} were written"
         elif expected.known:
-            why = "the checkpoints name this log"
+            why = "the checkpoint files have entries of this log"
         else:
             return
         raise MissingFiles(os.path.join(directory, f"*{LOG}"), why)

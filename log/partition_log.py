@@ -52,8 +52,8 @@ deleted."""
 
 
 def no_jitter(below: int) -> int:  # noqa: ARG001
-    """Returns 0. As the default `Chance` it disables `segment.jitter.ms`: segments are rolled at
-    their full age."""
+    """Returns 0. As the default `Chance`, it disables `segment.jitter.ms`: segments are rolled
+    exactly when they reach `segment.ms`."""
     return 0
 
 
@@ -92,14 +92,14 @@ class PartitionLog:
         """
         self._cuts = self._cuts_synced = 0
         """``_cuts`` is the number of changes that removed records or leader epochs.
-        ``_cuts_synced`` is the value of ``_cuts`` at the last fsync of such a change."""
+        ``_cuts_synced`` is the number of these changes that are fsynced."""
         self.truncations = 0
         """The number of truncations, including truncations to an empty log."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
-        """The state of many producers at the last roll, from which the producer snapshot must still
-        be written; None if no snapshot must be written. The log's owner packs the image and passes
+        """The state of many producers at the last roll, while the producer snapshot of this roll is
+        still to be written; otherwise None. The log's owner encodes the image in slices and passes
         it to `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
@@ -318,8 +318,8 @@ class PartitionLog:
                 producers.note(batch)
 
     def append_replicated(self, batches: Buffer, now_ms: int) -> int:
-        """Appends batches that were read from the leader's log at this log's end offset, with
-        unchanged bytes.
+        """Appends batches from a Fetch response of the leader, with unchanged bytes. The Fetch must
+        have requested this log's end offset.
 
         Returns the number of appended bytes. An incomplete last batch is not appended. One call
         appends a limited number of batches; the caller repeats it for the remaining bytes. Raises
@@ -358,9 +358,10 @@ class PartitionLog:
                 producers.note(batch)
 
     def drop_empty_epochs(self) -> None:
-        """Drops the leader epochs without a batch, because the leader may not have these epochs.
-        The caller must truncate the log first, and call `sync_cuts` afterwards to make the
-        truncation and the dropped epochs durable. Raises LogPoisoned."""
+        """Removes the leader epochs that begin at the log end offset: the log has no batch of these
+        epochs, and the leader may not know them. The caller must truncate the log first, and must
+        call `sync_cuts` afterwards, so that the truncation and the removal survive a power loss.
+        Raises LogPoisoned."""
         try:
             if self.epochs.truncate_from_end(self.log_end_offset, durable=False):
                 self._note_cut()
@@ -368,8 +369,8 @@ class PartitionLog:
             raise self._poison(error) from error
 
     def start_epoch(self, epoch: int) -> None:
-        """Begins leader epoch ``epoch`` at the log end offset, before a batch has this epoch
-        (KIP-101). Raises LogPoisoned.
+        """Begins leader epoch ``epoch`` at the log end offset (KIP-101), before the first batch
+        with this epoch is appended. Raises LogPoisoned.
 
         A follower that has further records of an older epoch then learns from the leader's epochs
         to which offset it must truncate its log.
@@ -423,11 +424,13 @@ class PartitionLog:
         """Begins a new leader epoch at the log end offset. May run in any thread. Raises
         LogPoisoned.
 
-        The new epoch is the next one above the latest epoch and above ``above``, at most
-        LEADER_EPOCH_MAX. When this method returns, the epoch and all records that precede it are on
-        the disk, because the next start drops an epoch that begins after the log end. An epoch that
-        other brokers have observed is therefore not used again after a power failure. A log with
-        records but without epochs first gets epoch 0.
+        The new epoch is 1 above the latest epoch or ``above``, whichever is greater, but at most
+        LEADER_EPOCH_MAX. A log with records but without epochs first gets epoch 0.
+
+        When this method returns, the epoch and all earlier records are on the disk. Otherwise a
+        power failure could remove records, and the next start would drop the epoch, because it
+        begins after the log end. The broker could then use an epoch again that other brokers have
+        observed.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
@@ -470,8 +473,8 @@ class PartitionLog:
                 write_image(self.fs, self.directory, image)
 
     def image_written(self, image: ProducerImage) -> None:
-        """Discards an image after its write has succeeded or failed. If the log was rolled during
-        the write, creates a new image."""
+        """Called after the write of an image, even if the write failed. Discards the image. If the
+        log was rolled during the write, creates a new image."""
         if self.image is image:
             self._drop_image()
             if self._rolled_since:
@@ -479,8 +482,8 @@ class PartitionLog:
                 self.image = self.producers.freeze(self.log_end_offset)
 
     def _drop_image(self) -> None:
-        """Discards the image, if there is one. Called after the image was written or the log was
-        truncated."""
+        """Discards the image of the producers (the content of their next snapshot file), if it
+        exists. Called after the image was written or the log was truncated."""
         image, self.image = self.image, None
         if image is not None:
             with self._imaging:
@@ -563,8 +566,9 @@ class PartitionLog:
                 self.segments.sync_names()
 
     def close(self, clean: bool = True) -> None:
-        """Closes the log. With ``clean`` also writes its indexes and producers, and flushes it; the
-        recovery point becomes the log end offset. Raises LogPoisoned and OSError."""
+        """Closes the log. If ``clean`` is True, first writes the indexes and the producer snapshot,
+        and flushes the log; the recovery point is then the log end offset. Raises LogPoisoned and
+        OSError."""
         try:
             if clean and not self.failed_for_good:
                 with self._flushing:
@@ -669,12 +673,11 @@ class PartitionLog:
         return overlapping(self.segments.from_offset(offset), offset, end)
 
     def aborted_in(self, info: ReadInfo, offset: int, limit: int) -> list[tuple[int, int]]:
-        """Returns `aborted_between` for the bytes in ``info``, which were read from ``offset`` on
-        and below ``limit``.
+        """Returns the aborted transactions (see `aborted_between`) that a consumer needs for the
+        read ``info``, which began at ``offset`` and ended at or below ``limit``.
 
-        The call does not wait for the disk. If it can't find out at which offset the bytes end
-        without waiting, the list may have more transactions than needed. The call works even if a
-        cleaner has replaced the segment after the read.
+        Never waits for the disk. The list may therefore contain later transactions too. The method
+        also works if a cleaner has replaced the segment after the read.
         """
         segments = self.segments.from_offset(offset)
         if info.segment is not None and info.segment is not segments[0]:
@@ -753,11 +756,11 @@ class PartitionLog:
         return self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
 
     def delete_records(self, offset: int, max_offset: int | None = None) -> int:
-        """Raises the log start offset to ``offset``. Returns the new log start offset. Raises
-        OffsetOutOfRange.
+        """Raises the log start offset to ``offset``, or to ``max_offset`` if ``offset`` is -1. The
+        default of ``max_offset`` is the log end offset. Returns the new log start offset. Raises
+        OffsetOutOfRange if ``offset`` is above ``max_offset``.
 
-        An ``offset`` of -1 means ``max_offset`` (default: the log end offset), which is also the
-        upper bound. The next retention check deletes the segments below the new log start offset.
+        The next retention check deletes the segments below the new log start offset.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         target = limit if offset == TO_HIGH_WATERMARK else offset
@@ -832,13 +835,13 @@ class PartitionLog:
         return self._cuts == self._cuts_synced
 
     def sync_cuts(self) -> None:
-        """Fsyncs the truncations. May run in any thread. Raises LogPoisoned with ``final``. A
-        truncation during the call is left to the next call.
+        """Fsyncs the truncations. May run in any thread. A truncation during the call is fsynced by
+        the next call. If the fsync fails, raises LogPoisoned with ``final`` set to True.
 
         Without this fsync, dropped batches could reappear after a power failure, followed by new
-        batches. A power failure before this call may undo the truncation completely or in part.
-        Recovery then reads all batches from the recovery point on. Each truncation has lowered the
-        recovery point first, so the log is intact and can be truncated again.
+        batches. If the power fails before this call, the truncation may be undone. The log is then
+        still intact and can be truncated again, because each truncation first lowers the recovery
+        point, from which recovery reads all batches.
         """
         if self.cuts_are_synced:
             return

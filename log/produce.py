@@ -42,12 +42,13 @@ def place(
     headers: list[BatchHeader] | None = None,
     from_zero: bool = False,
 ) -> Placed | Appended:
-    """Sets the offsets of batches, from ``offset`` on. If a batch is a duplicate, returns the batch
-    in the log that it repeats. Raises AppendRefused.
+    """Assigns offsets to the batches of a producer, starting with ``offset``. If the log already
+    contains these batches (the producer repeats a request), returns the existing batch instead.
+    Raises AppendRefused.
 
-    A ``bytearray`` is changed in place. ``stamp_ms`` is the wall time of the append, for topics
-    with log append time. If ``headers`` is None, the batches are parsed. ``from_zero`` is passed to
-    `ProducerStates.check`.
+    If ``batches`` is a ``bytearray``, it is changed in place. ``stamp_ms`` is the wall time of the
+    append, for topics with log append time. ``headers`` are the parsed headers of the batches, if
+    the caller has them. ``from_zero`` is passed to `ProducerStates.check`.
     """
     if batches and batches[MAGIC_POSITION] < 2:
         return _place_set(batches, offset, stamp_ms, config)
@@ -82,8 +83,8 @@ def place(
 def _check_producers(
     headers: list[BatchHeader], producers: ProducerStates, from_zero: bool
 ) -> Appended | None:
-    """Checks each batch as if the earlier batches were already appended. If a batch repeats a batch
-    that is in the log, returns that batch of the log, else None. Raises AppendRefused."""
+    """Checks each batch as if the earlier batches were already appended. If the log already
+    contains one of the batches, returns the batch in the log, else None. Raises AppendRefused."""
     if len(headers) == 1:
         known = producers.duplicate_of(headers[0])
         if known is None:

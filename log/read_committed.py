@@ -14,8 +14,11 @@ from log.values import ReadInfo
 
 def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tuple[int, int]]:
     """Implements PartitionLog.aborted_between for the transactions whose markers are in
-    ``segments``. A transaction that is in two segments is returned once; this happens if a cleaned
-    segment has just replaced another segment."""
+    ``segments``.
+
+    Returns each transaction once. A transaction can be in two segments of the list if a cleaned
+    segment has just replaced one of them.
+    """
     found = [
         (entry.first_offset, entry.producer_id)
         for segment in segments
@@ -29,12 +32,12 @@ def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tupl
 
 
 def end_of_bytes(info: ReadInfo, unknown: int) -> int:
-    """Returns an upper bound of the offsets in the bytes of ``info``, as low as it can be found
-    without waiting for the disk.
+    """Returns an offset above all offsets in the bytes of ``info``. As in Kafka, this is the offset
+    of the first index entry after the bytes. If the index has no such entry, it is the base offset
+    of the next batch.
 
-    The bound is the offset of the next index entry after the bytes, as in Kafka. Without such an
-    entry the bound is the base offset of the next batch. Returns ``unknown`` at the end of the
-    segment, and if the read would wait for the disk.
+    Returns ``unknown`` if the bytes end at the end of their segment, or if the function would have
+    to wait for the disk.
     """
     segment = info.segment
     if segment is None or not info.slices:

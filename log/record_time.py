@@ -36,8 +36,8 @@ BATCHES_MAX = 1000
 batches or markers)."""
 
 NEAR = 1000
-"""The maximum number of offsets that a search advances batch by batch. For a greater distance it
-uses the index."""
+"""If the searched offset is at most this number of offsets away, the search reads batch by batch.
+If it is farther away, the search uses the index."""
 
 _TIMES = struct.Struct(">27xqq14xi")
 """Reads the base timestamp, the largest timestamp and the record count of a batch of magic 2."""
@@ -50,8 +50,7 @@ class RecordTime(NamedTuple):
     timestamp_ms: int
     approximate: bool
     none_below: int = 0
-    """If ``timestamp_ms`` is -1: the offset below which the rest of the log has only markers.
-    Otherwise 0."""
+    """The offset at which the search ended, if it found only markers and no record. Otherwise 0."""
 
 
 class TimeReader:
@@ -70,7 +69,7 @@ class TimeReader:
         """An iterator over the batches of ``_segment`` that follow the last batch that was read."""
         self._passed = -1
         self.saw_end = False
-        """True if the last search reached the log end without finding a record."""
+        """True if the last search found no record before the log end offset."""
 
     def first_at(self, offset: int) -> RecordTime | None:
         """Returns the time of the first record at or above ``offset`` that a consumer would
@@ -104,8 +103,8 @@ class TimeReader:
     def _first_in(
         self, segment: Segment, batches: Iterator[Header], offset: int
     ) -> tuple[bool, RecordTime | None]:
-        """Returns whether one of the next batches has a record at or above ``offset``, and the time
-        of this record."""
+        """Searches the next batches for the first record at or above ``offset``. Returns whether
+        they have such a record, and the time of this record."""
         self._segment = None  # in case this search fails
         left = BATCHES_MAX
         for batch in islice(batches, BATCHES_MAX):
@@ -167,8 +166,8 @@ class TimeReader:
 
 
 class _Section:
-    """The records of a batch that has a record at each of its offsets. The object stores the
-    position of the record that was read last, where the next search begins."""
+    """The records of a batch that has no gaps between its offsets. The object stores the position
+    of the last read record, so that the next search can begin there."""
 
     def __init__(self, data: Buffer, base_offset: int, last_offset: int, base_ms: int) -> None:
         self.base_offset = base_offset

@@ -34,8 +34,9 @@ class Cut:
     """Bytes that recovery removed: ``bytes_cut`` bytes of ``file`` from ``position`` on, and the
     reason.
 
-    Only a power failure or a bad disk leaves intact batches in these bytes. Intact batches are kept
-    in the file ``kept_as``. For a torn tail ``kept_as`` is None.
+    Usually these bytes are an incomplete last batch; ``kept_as`` is then None. After a power
+    failure, or on a bad disk, they may contain intact batches, which recovery keeps in the file
+    ``kept_as``.
     """
 
     file: str
@@ -47,21 +48,22 @@ class Cut:
 
 @slotted
 class RecoveryReport:
-    """The findings of the opening of a log, and the changes that the opening made."""
+    """The problems that were found when a log was opened, and the changes that were then made to
+    its files."""
 
     cuts: list[Cut] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
     """One sentence for each segment whose index files were unusable and were rebuilt."""
     removed: list[str] = field(default_factory=list)
-    """The files of interrupted deletions and cleanings that were removed."""
+    """The removed files: they were left by interrupted deletions and cleanings."""
     checked_bytes: int = 0
     first_reread: int | None = None
-    """The base offset of the first segment that was read completely and has batches with a producer
-    id. Segments are read for a check, or to rebuild indexes. From this segment on the indexes of
-    aborted transactions are rebuilt too."""
+    """The base offset of the first segment that was read completely (for a check or to rebuild
+    indexes) and has batches with a producer id. From this segment on, the transaction indexes are
+    rebuilt too."""
     epochs_without_producers: dict[int, int] = field(default_factory=dict)
-    """For each checked segment without producer ids, its highest leader epoch, by base offset.
-    `log/fold.py` does not read the headers of these segments again."""
+    """By base offset of each checked segment without producer ids: the highest leader epoch of the
+    segment. `log/fold.py` uses this epoch and does not read the batch headers again."""
 
     def reread(self, base_offset: int) -> None:
         known = self.first_reread
@@ -101,9 +103,9 @@ def open_segments(
     There is at least one segment, and the last one is ready for appends. Raises CorruptLog and
     MissingFiles.
 
-    With ``truncate`` all segments are checked, and the log is truncated at the first damage,
-    wherever it is. With ``missing`` missing files are accepted, and a log without a segment begins
-    at the offset that the log had reached.
+    If ``truncate`` is set, all segments are checked, and the log is truncated at the first damage,
+    wherever it is. If ``missing`` is set, missing files are accepted. If no segment is left, a new
+    segment begins at the highest offset that the log is known to have reached.
     """
     recovery_point, log_start_offset = expected.recovery_point, expected.log_start_offset
     if truncate:
@@ -148,8 +150,8 @@ def open_segments(
 
 
 def _open_each(opening: _Opening, segments: list[Segment]) -> int:
-    """Opens or checks each segment. Removes the segments that follow a damaged segment from the
-    list. Returns the log end offset."""
+    """Opens or checks each segment. If a segment is damaged, removes all later segments from
+    ``segments``. Returns the log end offset."""
     end_offset = -1
     joined = False
     for index, segment in enumerate(segments):
@@ -183,9 +185,9 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
 
 
 def _cleaned(opening: _Opening, following: int) -> bool:
-    """Returns whether the cleaner may have removed the records that are missing before
-    ``following``, the base offset of a segment. In a compacted log this is always possible: an
-    interrupted cleaning may have replaced segments above the checkpoint of the last completed
+    """Returns True if the cleaner may have removed the records that are missing before a segment.
+    ``following`` is the base offset of this segment. In a compacted log the result is always True:
+    an interrupted cleaning may have replaced segments above the checkpoint of the last completed
     cleaning."""
     return opening.config.compacts or following <= opening.expected.cleaned_to
 
@@ -193,11 +195,12 @@ def _cleaned(opening: _Opening, following: int) -> bool:
 def _check_gap(
     opening: _Opening, segment: Segment, end_offset: int, following: int, joined: bool
 ) -> None:
-    """Raises MissingFiles unless a cleaner or a power failure may have caused the gap between two
-    segments.
+    """Raises MissingFiles if offsets are missing between ``segment`` and the next segment, and
+    neither a cleaner nor a power failure can be the reason.
 
-    If ``joined`` is True, the first segment was checked and has never been cleaned. Records at or
-    above the recovery point that are missing at the end of this segment were then never fsynced.
+    ``joined`` is True if ``segment`` was checked and has never been cleaned. If such a segment ends
+    at or above the recovery point, a power failure can be the reason: the missing records were
+    never fsynced.
     """
     if opening.missing or opening.truncate or _cleaned(opening, following):
         return
@@ -206,7 +209,8 @@ def _check_gap(
 
 
 def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
-    """Opens a segment without a check. Returns its end offset."""
+    """Opens a segment without a check of its batches. Rebuilds its indexes if they are invalid.
+    Returns its end offset."""
     useless = segment.load_indexes()
     if useless is not None:
         opening.report.rebuilt.append(useless)
@@ -218,10 +222,10 @@ def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
 def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
     """Reads every batch of a segment, rebuilds its indexes, and removes bytes that are not a batch.
 
-    Returns the end offset, whether the segment was intact, and whether the next segment must begin
-    at the end offset. A segment that was never cleaned ends at the next segment's base offset. The
-    exception is a power failure that removed whole batches at the end of the segment and left the
-    next segment's file.
+    Returns three values: the end offset; whether the segment was intact; whether the next segment
+    must begin at the end offset. The third value is False if offsets are missing inside the
+    segment, as after a cleaning. If it is True but the next segment begins later, a power failure
+    has removed batches from the end of this segment.
     """
     end_offset = segment.base_offset
     position = 0
@@ -289,7 +293,7 @@ def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
                     path,
                     0,
                     segment.size,
-                    f"is after the place at which {because} was truncated",
+                    f"the segment follows {because}, which was truncated",
                     path + CUT,
                 )
             )

@@ -33,8 +33,8 @@ class Piece(NamedTuple):
 
 
 class BelowEnd(CorruptRecords):
-    """Raised if the first batch begins at ``first_offset``, below the log end offset, and ends at
-    or above it."""
+    """Raised if the first batch begins below the log end offset, at ``first_offset``, and ends at
+    or above the log end offset."""
 
     def __init__(self, first_offset: int, end_offset: int) -> None:
         super().__init__(
@@ -45,15 +45,16 @@ class BelowEnd(CorruptRecords):
 
 
 AT_ONCE = 1500
-"""The number of batches that are checked and appended at once, in 7 ms."""
+"""The maximum number of batches that are checked and appended at once, which takes 7 ms."""
 
 
 def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: int) -> list[Piece]:
-    """Splits the first complete batches in ``batches``, at most AT_ONCE, into writes to a log that
-    ends at ``end_offset``. May run in any thread.
+    """Returns the writes that append the first complete batches of ``batches``, at most AT_ONCE, to
+    a log that ends at ``end_offset``. May run in any thread.
 
-    Verifies checksums, the order of offsets, and that epochs are not below ``latest_epoch``. Raises
-    CorruptRecords, and BelowEnd if an empty log could begin with the first batch.
+    Verifies checksums, the order of offsets, and that no epoch is below ``latest_epoch``. Raises
+    CorruptRecords for invalid batches. Raises BelowEnd if the only fault is that the first batch
+    begins below ``end_offset``: an empty log could begin with this batch.
     """
     whole = memoryview(batches)
     found: list[Piece] = []

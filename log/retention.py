@@ -18,14 +18,15 @@ def count_leaving(
     limit: int,
     now_ms: int,
 ) -> int:
-    """Returns how many of the oldest segments must be deleted. A segment whose end offset is above
-    ``limit`` is kept. An empty active segment is kept; an active segment with records may be
-    counted. Raises OSError."""
+    """Returns the number of segments, from the start of the log, that retention must delete now.
+    Does not count segments whose end offset is above ``limit``, and never counts an empty active
+    segment. Raises OSError."""
     all_of_them = segments.with_ends(end_offset)
     count = 0
 
     def go_on_while(goes: Callable[[Segment, int], bool]) -> None:
-        """Counts further segments while ``goes(segment, its end offset)`` is true."""
+        """Adds the next segments to ``count`` until ``goes(segment, end offset of the segment)`` is
+        false."""
         nonlocal count
         for segment, end in all_of_them[count:]:
             if end > limit or (not segment.size and segment is segments.active):
@@ -51,9 +52,9 @@ def count_leaving(
 
 
 def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
-    """Returns the time in ms after which the oldest segment, or files that are marked as deleted,
-    must be removed if the log does not change. Returns None if nothing must be removed. Raises
-    OSError."""
+    """Returns the time in ms until retention next deletes something: the oldest segment, or the
+    files of a segment that is no longer in the log. The result holds if nothing is appended until
+    then. Returns None if nothing will be deleted. Raises OSError."""
     times = [leaving.due_ms - now_ms for leaving in segments.pending_deletes]
     first = segments[0]
     if config.deletes and config.retention_ms >= 0 and (first.size or first is not segments.active):

@@ -94,7 +94,8 @@ class Segment:
         self.unsynced = True
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
-        """The last offset of the first batch that has the segment's largest timestamp."""
+        """The last offset of the batch with the segment's largest timestamp; if several batches
+        have this timestamp, of the first of them."""
         self.first_timestamp_ms = -1
         """The largest timestamp of the first batch; -1 if unknown. The age for `segment.ms` is
         measured from this timestamp."""
@@ -104,7 +105,8 @@ class Segment:
         self.reserved = False
         """True if more disk space is allocated than written. `seal` frees the unused space."""
         self._tail = _NO_TAIL
-        """First offset and position of the last append. Consumers without lag read from there."""
+        """The first offset of the last append, and its position in the file. A consumer without lag
+        reads from this position, without a search in the index."""
 
     def path(self, suffix: str) -> str:
         return os.path.join(self.directory, file_name(self.base_offset, suffix))
@@ -300,9 +302,9 @@ class Segment:
         return None
 
     def _has(self, position: int, offset: int) -> bool:
-        """Returns whether the index entry (``offset``, ``position``) fits the batch at
-        ``position``. Kafka since 1.1 and Muster index a batch's last offset, Kafka before 1.1 its
-        first offset."""
+        """Returns whether an index entry is correct: a batch begins at ``position`` and contains
+        ``offset``. Muster, and Kafka since 1.1, write a batch's last offset into the entry; Kafka
+        before 1.1 wrote its first offset."""
         if offset <= self.base_offset or not 0 <= position < self.size:
             return False
         try:

@@ -47,8 +47,9 @@ class Segments:
         """Whether a cleaned segment is replacing old segments. Segments must not be deleted during
         this time."""
         self.unsynced_directories: dict[str, None] = {}
-        """The directories with new names that are not fsynced. The dict is never replaced: the
-        appending thread adds to it while the flushing thread removes from it."""
+        """The directories that were not fsynced since a file was created, renamed or removed in
+        them. The dict is never replaced: the appending thread adds to it while the flushing thread
+        removes from it."""
         self._all = segments
         """The list of segments. A change replaces the whole list, so that other threads always see
         a consistent list."""
@@ -117,10 +118,10 @@ class Segments:
         min_one_batch: bool,
         wait: bool,
     ) -> tuple[Slice | None, bool, Segment | None]:
-        """Returns the bytes for PartitionLog.read, whether the first batch is incomplete, and the
-        segment of the bytes.
+        """Implements PartitionLog.read. Returns a slice with the bytes, whether its first batch is
+        incomplete, and the segment that contains the slice.
 
-        Only records below ``limit`` are read; ``limit`` is at most the log's ``end_offset``. Raises
+        Reads only records below ``limit``, which is at most the log's ``end_offset``. Raises
         CorruptLog. If ``wait`` is False, raises NotInMemory instead of waiting for the disk.
         """
         if offset >= limit:
@@ -268,7 +269,7 @@ class Segments:
         self.pending_deletes = waiting
 
     def note_undeleted(self, error: OSError) -> None:
-        """Records the error of a segment that could not be removed. Only the first error of a
+        """Stores the error of a failed attempt to remove a segment. Only the first error of a
         retention check is kept."""
         self.undeleted = self.undeleted or error
 
@@ -292,9 +293,9 @@ class Segments:
     def sync_names(self) -> None:
         """Fsyncs the directories in which files were created or renamed. Raises OSError.
 
-        Each directory is removed from ``unsynced_directories`` before its fsync. Another thread may
-        add a directory at any time; this call or the next one fsyncs it. If an fsync fails, its
-        directory is added again.
+        Another thread may add a directory to ``unsynced_directories`` at any time. Therefore a
+        directory is removed before its fsync, and added again if the fsync fails. A directory that
+        another thread adds is fsynced by this call or by the next one.
         """
         unsynced = self.unsynced_directories
         while unsynced:

@@ -33,8 +33,8 @@ class Marker(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """One batch of a producer: its sequence numbers, its offsets, and the time of its append. If a
-    group coordinator wrote the batch in a transaction, it has no sequence numbers: both are -1."""
+    """One batch of a producer: its sequence numbers, its offsets, and the time of its append. Both
+    sequence numbers are -1 if a group coordinator wrote the batch in a transaction."""
 
     first_sequence: int
     last_sequence: int
@@ -61,12 +61,12 @@ class Slice(NamedTuple):
 
 
 class ReadInfo(NamedTuple):
-    """The result of a read. Its bytes are still in the file, which stays open while this object
-    exists.
+    """The result of a read. The bytes are not in memory yet: they are slices of files, which stay
+    open while this object exists.
 
-    The slices contain batches, beginning with the batch that contains the requested offset. The
-    last batch may be incomplete, as in Kafka. If ``first_entry_incomplete`` is true, even the first
-    batch is incomplete.
+    The first slice begins with the batch that contains the requested offset. As in Kafka, the last
+    batch may be incomplete. If ``first_entry_incomplete`` is true, the first batch is already
+    incomplete, and is the only one.
     """
 
     slices: tuple[Slice, ...]

@@ -1,8 +1,8 @@
 """The cache of committed offsets. The cache changes only by the replay of records in the log.
 
-Offsets are stored in arrays per (group, topic), not in an object each (offsets/columns.py). One
-million offsets cost some tens of megabytes, and a fetch or a commit of many partitions copies whole
-columns.
+Offsets are stored in arrays per (group, topic), without an object for each offset
+(offsets/columns.py). One million offsets cost some tens of megabytes, and a fetch or a commit of
+many partitions copies whole columns.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class OffsetCache:
     def replay_plain(
         self, runs: Sequence[Run | OwnBatch], index: int, base_offset: int
     ) -> tuple[int, int]:
-        """Applies runs of plain offsets from ``index`` on by compiled code, up to the first run
-        that only `replay` can apply. Returns the index of this run and the log offset of its first
-        record."""
+        """Applies runs from ``index`` on by compiled code, up to the first run that the compiled
+        code does not support. Returns the index of this run and the log offset of its first record;
+        `replay` must apply this run."""
         if _store_offsets is None:
             return index, base_offset
         index, base_offset, new = _store_offsets(self._groups, runs, index, base_offset, OffsetRun)
@@ -263,8 +263,8 @@ class OffsetCache:
         self, group_id: str, topic: str, at_most: int
     ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
         """Yields the offsets of a topic in blocks of at most ``at_most`` elements (partition,
-        offset, commit time, expire time), in ascending order of partition. The list of partitions
-        is read at the first step, the offsets of a block when the block is yielded."""
+        offset, commit time, expire time), in ascending order of partition. The first step reads the
+        list of partitions. The offsets of a block are read when the block is yielded."""
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is not None:
             partitions = columns.partitions()
@@ -316,9 +316,9 @@ class OffsetCache:
     def deletable(
         self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
     ) -> list[int]:
-        """Returns those of ``partitions`` whose offsets, committed and pending, were all written
-        before ``log_offset``. A partition with an older committed offset and a later pending one is
-        omitted, because a tombstone would drop both offsets."""
+        """Returns those of ``partitions`` whose offsets, committed and pending, were all written at
+        log offsets below ``log_offset``. A partition with a pending offset that was written later
+        is omitted, because a tombstone would also drop this pending offset."""
         columns = self._groups.get(group_id, {}).get(topic)
         found = [] if columns is None else columns.written_below(partitions, log_offset)
         if group_id not in self.pending.groups():
@@ -374,8 +374,8 @@ class OffsetCache:
         that may expire by ``until_ms``.
 
         Offsets that an open transaction may change are omitted. The expiry time, in wall
-        milliseconds, is the time at which the offset expires if nothing changes. The expiry time
-        can only become later.
+        milliseconds, is a lower bound: the offset expires at this time unless a later event delays
+        the expiry.
         """
         rule = rule_for(condition)
         if rule is None:
@@ -390,8 +390,8 @@ class OffsetCache:
     def _candidates(
         self, group_id: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, TopicColumns]]:
-        """Yields the topics of a group in which an offset may expire by ``until_ms``. Only one
-        column of each topic is read."""
+        """Yields the topics of a group in which an offset may expire by ``until_ms``. This check is
+        fast and not exact: it reads only the commit timestamps."""
         for topic, columns in self._groups.get(group_id, {}).items():
             if may_expire(topic, columns.commits_not_before_ms(), rule, retention_ms, until_ms):
                 yield topic, columns

@@ -29,7 +29,8 @@ _UNUSED = -(1 << 62)
 
 _ALWAYS_DENSE = 64
 _DENSE_FACTOR = 4
-"""Partition numbers are used as slots if they are below this multiple of the number of offsets."""
+"""If all partition numbers are below this factor multiplied by the number of offsets, the partition
+number of an offset is also its slot."""
 
 _NO_SLOTS: list[int] = []
 """The list of free slots of all columns without a dict of slots. The columns share this list, so it
@@ -64,17 +65,17 @@ class TopicColumns:
         self._epochs = array("i")
         self._commit_timestamps = array("q")
         self._log_offsets = array("q")
-        """For each slot, the log offset of the record minus the slot. Consecutive partitions of one
-        run all have the same value."""
+        """For each slot, the log offset of the record minus the number of the slot. Consecutive
+        partitions of one run have the same value here."""
         self._metadata: dict[int, str] | None = None
         self._expire_timestamps: dict[int, int] | None = None
         self._slots: dict[int, int] | None = None
-        """The slots by partition; None while partition numbers are used as slots."""
+        """By partition: its index in the columns. None if the partition number is the index."""
         self._free: list[int] = _NO_SLOTS
-        """Slots that can be used again. Used only together with ``_slots``."""
+        """The slots of deleted offsets, for new offsets. Used only if ``_slots`` is used."""
         self._recheck_at = 0
-        """When the number of offsets reaches this value, the next change checks whether ``_slots``
-        can be dropped."""
+        """When the topic has at least this number of offsets, the next change checks whether
+        partition numbers can be used as slots, so that ``_slots`` is not needed."""
 
     # --------------------------------------------------------------------------------- writing
 
@@ -104,8 +105,8 @@ class TopicColumns:
         return new
 
     def _store_columns(self, run: OffsetRun, base_offset: int) -> tuple[int, Sequence[int]]:
-        """Stores the columns that every offset has. Returns the number of partitions that had no
-        offset before, and the slots of all offsets in the run."""
+        """Stores the columns of a run that have a value for every offset. Returns the number of
+        partitions that had no offset before, and the slot of each offset in the run."""
         partitions = run.partitions
         size = len(partitions)
         ascending = size > 1 and is_range(partitions)
@@ -121,8 +122,8 @@ class TopicColumns:
         return self._store_each(run, base_offset, slots), slots
 
     def _store_range(self, run: OffsetRun, base_offset: int, start: int, stop: int) -> int:
-        """Stores consecutive partitions, the usual case, by copying whole columns. Returns the
-        number of partitions that had no offset before."""
+        """Stores the offsets of consecutive partitions by copying whole columns; most commits have
+        such partitions. Returns the number of partitions that had no offset before."""
         size = stop - start
         full = self.count == len(self._offsets)
         new = 0 if full else self._log_offsets[start:stop].count(_UNUSED)
@@ -212,8 +213,9 @@ class TopicColumns:
         return self.count - before
 
     def _take_range(self, other: TopicColumns) -> bool:
-        """Does the work of `take_newer` by copying whole columns, if all offsets of ``other`` are
-        newer and have no rarely used fields. Returns whether the columns were copied."""
+        """Does the same as `take_newer`, but faster: copies whole columns. Returns False without a
+        change if this is not possible: if an offset of ``other`` is not newer, or if rarely used
+        fields have values."""
         size = len(other._offsets)
         rare = other._metadata or other._expire_timestamps
         if rare or self._metadata or self._expire_timestamps or other.count < size:
@@ -320,9 +322,9 @@ class TopicColumns:
         return [slot for slot, used in enumerate(self._log_offsets) if used != _UNUSED]
 
     def commits_not_before_ms(self) -> int:
-        """Returns a lower bound of all commit times in wall ms; -1 if an offset has an expire
-        timestamp. Only one column is read, so that most retention checks need not read each offset.
-        """
+        """Returns the earliest commit time in wall ms; -1 if an offset has an expire timestamp, or
+        if the topic has no offsets. If the commit at this time has not expired, no other commit has
+        expired, so that a retention check need not read each offset."""
         if self._expire_timestamps or not self.count:
             return _NONE
         return min(self._commit_timestamps)
@@ -356,8 +358,8 @@ class TopicColumns:
         ]
 
     def written_below(self, partitions: Iterable[int], log_offset: int) -> list[int]:
-        """Returns the numbers in ``partitions`` for which the record of the committed offset is
-        below ``log_offset``."""
+        """Returns those of ``partitions`` whose committed offset was written by a record before
+        ``log_offset``."""
         log_offsets = self._log_offsets
         return [
             partition
@@ -376,8 +378,8 @@ class TopicColumns:
         return None
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
-        """Returns whether the partition number may be used as the slot. If so, extends the arrays
-        to this slot. ``arriving`` is the number of offsets that will be added."""
+        """Decides whether a partition gets the slot (array index) that equals its number. If so,
+        extends the arrays to this slot and returns True. ``arriving`` offsets will be added."""
         missing = partition + 1 - len(self._offsets)
         if missing <= 0:
             return True
@@ -415,8 +417,8 @@ class TopicColumns:
         self._recheck_at = max(2 * self.count, _ALWAYS_DENSE)
 
     def _unmap_slots_if_dense(self) -> None:
-        """Copies the offsets to new arrays without a dict of slots, if the partitions have become
-        dense."""
+        """Copies the offsets to new arrays in which the slots are the partition numbers, unless too
+        many of these slots would be unused."""
         assert self._slots is not None
         self._recheck_at = 2 * self.count
         if min(self._slots) < 0 or max(self._slots) >= _DENSE_FACTOR * self.count:

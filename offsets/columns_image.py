@@ -1,8 +1,9 @@
 """Encodes and decodes the columns of one (group, topic) in a snapshot
 (docs/formats/groups-image.md).
 
-Most groups commit all partitions of a topic at once, without metadata. In this case partitions,
-epochs, timestamps and log offsets are encoded as one number each, and only the offsets as a column.
+Most groups commit all partitions of a topic at once, without metadata. Then only the offsets are
+encoded as a column. Each of the other columns (partitions, leader epochs, timestamps and log
+offsets) is encoded as one number, from which its values follow.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ def _encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
 
 
 def _encode_rare(columns: TopicColumns, slots: Sequence[int], parts: list[bytes]) -> int:
-    """Encodes the rarely used fields. ``slots`` has the slots in the order of the encoded columns;
-    it is empty if partition numbers are slots."""
+    """Encodes metadata and expire timestamps, which most offsets do not have. ``slots`` lists the
+    slots of the columns in the order in which the columns encode them. If ``slots`` is empty, each
+    slot is a partition number."""
     index_of = {slot: index for index, slot in enumerate(slots)}
     flags = 0
     if columns._metadata:
@@ -135,7 +137,9 @@ def decode_columns(view: memoryview, position: int) -> tuple[str, str, TopicColu
         raise BadImage(f"the names at byte {position} can't be read: {error}") from None
     position = names_end
     if not count or position + 8 * count > len(view):
-        raise BadImage(f"{count} offsets at byte {position} do not fit {len(view)} bytes")
+        raise BadImage(
+            f"{count} offsets from byte {position} do not fit into an image of {len(view)} bytes"
+        )
     partitions: array[int] | None = None
     if flags & HAS_PARTITIONS:
         partitions, position = _column(view, position, "i", count)
@@ -164,7 +168,9 @@ def _column(
     size = column.itemsize
     end = position + (size * count if differ else size)
     if end > len(view):
-        raise BadImage(f"{count} entries at byte {position} do not fit {len(view)} bytes")
+        raise BadImage(
+            f"{count} entries from byte {position} do not fit into an image of {len(view)} bytes"
+        )
     column.frombytes(view[position:end])
     if _SWAP:
         column.byteswap()
@@ -194,7 +200,9 @@ def _decode_rare(view: memoryview, position: int, flags: int, columns: TopicColu
                 index, at_ms = _EXPIRY.unpack_from(view, position)
                 position += _EXPIRY.size
                 if index >= count:
-                    raise BadImage(f"an expiry belongs to entry {index} of only {count}")
+                    raise BadImage(
+                        f"an expiry refers to entry {index}, but there are only {count} entries"
+                    )
                 expiries[index] = at_ms
             columns._expire_timestamps = expiries
     except (struct.error, UnicodeDecodeError) as error:
@@ -203,8 +211,9 @@ def _decode_rare(view: memoryview, position: int, flags: int, columns: TopicColu
 
 
 def _spread(columns: TopicColumns, partitions: array[int]) -> None:
-    """Moves the entries of the columns to the slots of their partitions. Before this call, the
-    entries are in the order of ``partitions``, which must ascend."""
+    """Moves each entry of the columns to the index that equals its partition number. Before this
+    call, the entries have no gaps: entry i belongs to the partition ``partitions[i]``. Raises
+    BadImage unless ``partitions`` are in ascending order."""
     count = len(partitions)
     if any(map(int.__ge__, partitions, partitions[1:])):
         raise BadImage(f"partitions do not ascend: {partitions[:5].tolist()} ...")

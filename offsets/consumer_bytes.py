@@ -1,10 +1,10 @@
-"""Encodes and decodes the frequent records of consumer groups, by code for each record type instead
-of schemas.
+"""Encodes and decodes the frequent records of consumer groups, with separate code for each record
+type.
 
 consumer_codec.py encodes and decodes all records by Kafka's schemas, but takes ten times as long.
-consumer_codec.py also decodes each value that this module rejects by ``Unusual`` or another error
-in `NOT_READ`. Such a value has a tagged field of a later Kafka version, or the fields of a classic
-member, or it is damaged.
+If this module raises an error of `NOT_READ`, such as ``Unusual``, consumer_codec.py decodes the
+value. Such a value has a tagged field of a later Kafka version or the fields of a classic member,
+or it is damaged.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _write_target_epoch(value: TargetEpoch) -> bytes:
 
 
 def _with_tag(epoch: int, tagged: int) -> bytes:
-    """Encodes an epoch and the tagged field 0. If the field is 0, it is omitted."""
+    """Encodes an epoch, followed by the tagged field 0 with the value ``tagged``. If this value is
+    0, the field is omitted."""
     if tagged:
         return _epoch_and_tag.pack(epoch, _TAG_0 + b"\x08", tagged)
     return _epoch.pack(epoch) + _NO_TAGS

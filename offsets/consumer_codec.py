@@ -86,7 +86,9 @@ def decode_by_schema(key: bytes, value: bytes | None) -> tuple[str, ConsumerReco
         content = None
         if value is not None:
             if len(value) < 2:
-                raise Malformed(f"{name}Value: a value of {len(value)} bytes has no version")
+                raise Malformed(
+                    f"{name}Value: a value of {len(value)} bytes is too short to contain a version"
+                )
             version = int.from_bytes(value[:2], "big", signed=True)
             if version != 0:
                 raise Malformed(

@@ -104,8 +104,9 @@ class EpochRecord:
 
 @slotted
 class TopicsRecord:
-    """The record of topic metadata, type 4. Kafka wrote it until 4.0; now only its tombstone is
-    written. ``value`` is True if a record that was read is not a tombstone."""
+    """A record of type 4, with metadata of topics. Kafka wrote such records until 4.0. Since then,
+    Kafka and Muster write only tombstones of this type. ``value`` is True if the record is not a
+    tombstone."""
 
     value: bool | None = None
 

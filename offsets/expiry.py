@@ -39,8 +39,8 @@ class GroupCondition(NamedTuple):
     """Topics to which at least one member subscribes; None if a subscription could not be
     decoded."""
     read_ms: int = NO_TIMESTAMP_MS
-    """Wall time in ms of the last fetch of the group's offsets, if the group has no protocol type
-    and fetches count as activity; otherwise -1."""
+    """Wall time in ms of the last fetch of the group's offsets. It is -1 if fetches do not count as
+    activity, or if the group has a protocol type."""
 
 
 class ExpiryRule(NamedTuple):
@@ -52,7 +52,8 @@ class ExpiryRule(NamedTuple):
     kept_topics: Collection[str]
     """The topics in which offsets do not expire."""
     read_ms: int = NO_TIMESTAMP_MS
-    """The retention of an offset begins at or after this wall time in ms; -1 for no bound."""
+    """A wall time in ms before which the retention of an offset can't begin, such as the time of
+    the last OffsetFetch. -1 means that the rule has no such time."""
 
 
 def rule_for(group: GroupCondition) -> ExpiryRule | None:
@@ -84,8 +85,9 @@ def expires_at(
 def may_expire(
     topic: str, commits_from_ms: int, rule: ExpiryRule, retention_ms: int, until_ms: int
 ) -> bool:
-    """Returns whether an offset in a topic may expire by ``until_ms``. ``commits_from_ms`` is a
-    lower bound of the topic's commit times; it is negative if an offset has an expire timestamp."""
+    """Returns True if an offset in the topic may expire by ``until_ms``. ``commits_from_ms`` is a
+    lower bound of the commit times in ms of the topic's offsets. A negative value means that an
+    offset has its own expire timestamp."""
     if topic in rule.kept_topics:
         return False
     if commits_from_ms < 0:

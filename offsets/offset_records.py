@@ -45,8 +45,8 @@ class Key:
             encode_varint(_FIXED_BYTES + delta_bytes + self.size) + b"\0\0"
             for delta_bytes in range(6)
         )
-        """The start of a record (length, attributes 0, timestamp delta 0), by the number of bytes
-        of the offset delta."""
+        """The first bytes of a record (length, attributes 0, timestamp delta 0). The index in this
+        tuple is the number of bytes of the record's offset delta."""
 
 
 _AnyShape = tuple[Callable[..., bytes], bytes, bytes]
@@ -121,8 +121,8 @@ plain_records = plain_offsets if compiled.MODULE is None else _compiled_offsets
 def _chunk(
     run: OffsetRun, key: Key, start: int, size: int, delta_bytes: int, deltas: Sequence[int]
 ) -> bytes:
-    """Returns the bytes of ``size`` records, from entry ``start`` of the run on. ``deltas`` are the
-    varints of the offset deltas, each as an integer."""
+    """Returns the bytes of ``size`` records, from entry ``start`` of the run on. ``deltas`` has the
+    varint of each record's offset delta, as an integer."""
     partitions, offsets, epochs = run.partitions, run.offsets, run.leader_epochs
     if size < len(partitions):
         stop = start + size
@@ -162,11 +162,12 @@ def _remember_key(group_id: str, topic: str) -> Key:
 
 
 def _remember_shape(size: int, delta_bytes: int, key: Key, same_epoch: bool) -> struct.Struct:
-    """Creates and caches the struct that packs ``size`` records.
+    """Creates and caches the struct that packs ``size`` offset records in one call.
 
-    The struct has the first prologue, then for each record: delta, head of the key, partition, head
-    of the value, offset, epoch (unless the epoch is in the tail) and tail. Each tail except the
-    last includes the prologue of the next record.
+    The first field is the prologue of the first record. Then each record has these fields: offset
+    delta, head of the key, partition, head of the value, offset, leader epoch (unless the tail
+    contains the epoch) and tail. Constant bytes are one field, so the tail of a record includes the
+    prologue of the next record.
     """
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
@@ -180,9 +181,9 @@ def _remember_shape(size: int, delta_bytes: int, key: Key, same_epoch: bool) -> 
 
 
 def _remember_single(key: Key, delta_bytes: int) -> struct.Struct:
-    """Creates and caches the struct that packs one record: prologue, delta, head of the key,
-    partition, head of the value, offset, epoch, padding for the metadata length, timestamp, and
-    padding for the header count."""
+    """Creates and caches a struct that packs a single offset record. The record's fields are in
+    this order: prologue, offset delta, head of the key, partition, head of the value, committed
+    offset, leader epoch, length of the metadata (0), commit timestamp, number of headers (0)."""
     if len(_singles) >= _SHAPES_KEPT:
         _singles.clear()
     prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
@@ -220,8 +221,8 @@ def offsets_one_by_one(run: OffsetRun, first_delta: int, start: int = 0) -> byte
 
 
 def _single_of_any(run: OffsetRun, delta: int) -> bytes:
-    """Encodes a single record. For one record this takes a third of the time of
-    `_offsets_of_a_length`."""
+    """Encodes one record. `_offsets_of_a_length` could encode it too, but takes three times as long
+    for a single record."""
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
     text = run.metadata[0].encode() if run.metadata else b""
     size = len(text)
@@ -301,11 +302,11 @@ def _deltas() -> list[bytes]:
 
 
 def _any_shape(key: Key, size: int, delta_bytes: int, *, expires: bool) -> _AnyShape:
-    """Returns the packing function, the prologue and the head of the value for a record whose
-    metadata has ``size`` bytes.
+    """Returns what is needed to pack a record whose metadata has ``size`` bytes: the packing
+    function, the prologue, and the head of the value.
 
-    A value with an expiry has version 1: it has no epoch, but an expire timestamp. All other values
-    have version 3.
+    If ``expires`` is True, the value has version 1, which has an expire timestamp and no leader
+    epoch. Otherwise the value has version 3.
     """
     known = key.size, size, delta_bytes, expires
     if (found := _any_shapes.get(known)) is not None:

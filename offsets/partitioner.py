@@ -18,11 +18,11 @@ def partition_for(key: str, partitions: int) -> int:
 
 
 def misplaced(what: str, key: str, partition: int, partitions: int) -> str | None:
-    """Returns why a record of ``key`` must not be in this partition; None if the record belongs
-    there.
+    """Returns the reason, as text, why a record of the group or id ``key`` must not be in
+    ``partition``; None if it belongs there.
 
-    Clients send their requests to the coordinator of the right partition, whose log does not have
-    the record.
+    Clients would never find such a record: they send requests to the coordinator in whose partition
+    the record belongs.
     """
     owner = partition_for(key, partitions)
     if owner == partition:

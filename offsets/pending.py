@@ -50,7 +50,8 @@ class PendingOffsets:
         """The pending offsets by group and topic. Groups and topics without a pending offset are
         removed."""
         self._producers: dict[int, dict[tuple[str, str], TopicColumns]] = {}
-        """The columns of ``_groups`` by producer id, then by (group, topic)."""
+        """The pending offsets of each producer id, by (group, topic). The columns are the same
+        objects as in ``_groups``."""
         self._epochs: dict[int, int] = {}
         """The producer epoch of each producer's last write."""
         self._count = 0
@@ -144,8 +145,8 @@ class PendingOffsets:
                 producers[partition] = (*there, producer_id)
 
     def _forget(self, producer_id: int, group_id: str, topic: str) -> None:
-        """Removes a producer that has no pending offsets left from the producers of a (group,
-        topic)."""
+        """Removes a topic of a group from a producer that has no pending offset left in this topic.
+        If it was the last topic of the producer, removes the producer."""
         of_producer = self._producers[producer_id]
         del of_producer[group_id, topic]
         if not of_producer:
@@ -196,8 +197,8 @@ class PendingOffsets:
 
     def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
         """Yields (producer id, producer epoch, group, topic, columns) for all pending offsets, for
-        a snapshot. The set of producers is read at the first step, and the offsets of a producer at
-        the step that yields them."""
+        a snapshot. Lists the producers at the first step, but reads the offsets of a producer only
+        at the step that yields the first of them."""
         for producer_id in list(self._producers):
             epoch = self._epochs.get(producer_id, -1)
             for (group_id, topic), columns in list(self.of_producer(producer_id)):
@@ -211,8 +212,9 @@ class PendingOffsets:
         committed: Collection[int],
         log_offset: int,
     ) -> list[int]:
-        """Returns those of ``partitions`` that have an offset, and whose pending offsets were all
-        written before ``log_offset``. ``committed`` are the partitions with a committed offset."""
+        """Returns those of ``partitions`` that meet two conditions. The partition has a committed
+        offset (it is in ``committed``) or pending offsets. All its pending offsets were written
+        before ``log_offset``."""
         of_topic = self._groups.get(group_id, {}).get(topic, _NO_TOPIC)
         there = set(committed)
         found = []
@@ -234,8 +236,8 @@ class PendingOffsets:
 
 
 def below(columns: TopicColumns, log_offset: int) -> TopicColumns:
-    """Returns the offsets whose records are below ``log_offset``. If all records are below it,
-    returns ``columns`` itself."""
+    """Returns the offsets in ``columns`` whose records are before ``log_offset`` in the log.
+    Returns ``columns`` itself if it contains no other offsets."""
     partitions = columns.partitions()
     found = columns.written_below(partitions, log_offset)
     if len(found) == len(partitions):

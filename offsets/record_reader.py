@@ -48,8 +48,8 @@ class RunBuilder:
     def __init__(self, skipped: Counter[int] | None = None) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
         self.stretch = 1
-        """The number of records after the first record of the last run. It is the estimate for the
-        next run."""
+        """An estimate of how many records follow the first record of the next run: as many as in
+        the last run."""
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
@@ -63,10 +63,10 @@ class RunBuilder:
         self._tombstones_group = ""
         self.timestamp_ms = -1
         """The wall time in ms of the records that are added next. Only runs of consumer, share and
-        streams groups get it."""
+        streams groups store this time."""
         self.is_slow = False
-        """True if the runs completed since the last ``take`` have records that took long to decode.
-        """
+        """True if a run with records that take long to decode was completed since the last
+        ``take``."""
         self._group_run: GroupStateRun | None = None
         self._group_records: list[Any] = []
 
@@ -80,7 +80,7 @@ class RunBuilder:
 
     def _add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
         if key is None or len(key) < 2:
-            raise Malformed("the key is missing or too short for a type")
+            raise Malformed("the key is missing, or too short to contain a type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if key_type in (KEY_OFFSET, KEY_OFFSET_LEGACY):
             group_id, topic = known_names.get(key[:-4]) or _read_names(key[:-4])
@@ -93,7 +93,9 @@ class RunBuilder:
             self._flush()
             group_id, end = _string(key, 2)
             if end != len(key):
-                raise Malformed(f"a group key of {len(key)} bytes ends at byte {end}")
+                raise Malformed(
+                    f"a group key of {len(key)} bytes has bytes after the group id, at byte {end}"
+                )
             group = None if value is None else read_group_value(value)
             self._done.append((log_offset, GroupRun(group_id, group)))
         elif (found := decoded(key, value)) is not None:
@@ -104,8 +106,8 @@ class RunBuilder:
         self._next_offset = log_offset + 1
 
     def take(self, final: bool = False) -> list[BasedRun]:
-        """Returns the runs completed since the last call. With ``final`` also completes and returns
-        the current run."""
+        """Returns the runs that were completed since the last call. If ``final`` is True, first
+        completes the current run."""
         if final:
             self._flush()
         done, self._done = self._done, []
@@ -135,8 +137,8 @@ class RunBuilder:
         self._next_offset += len(partitions)
 
     def extend_alike(self, offsets: array[int]) -> None:
-        """Adds records that continue the last record: same group, topic, timestamp and leader
-        epoch, and consecutive partitions and log offsets."""
+        """Adds one record per element of ``offsets``. The partitions and log offsets continue those
+        of the last record in steps of 1. All other fields equal those of the last record."""
         size = len(offsets)
         first = self._partitions[-1] + 1
         self._partitions += ascending(first, first + size)
@@ -268,7 +270,8 @@ def _read_names(key_head: bytes) -> tuple[str, str]:
     topic, end = _string(key_head, end)
     if end != len(key_head):
         raise Malformed(
-            f"an offset key of {len(key_head) + 4} bytes has the partition at byte {end}"
+            f"an offset key of {len(key_head) + 4} bytes must end with the partition (4 bytes), but"
+            f" the partition begins at byte {end}"
         )
     if len(known_names) >= _NAMES_KEPT:
         known_names.clear()
@@ -278,12 +281,14 @@ def _read_names(key_head: bytes) -> tuple[str, str]:
 
 def _string(key: bytes, position: int) -> tuple[str, int]:
     if position + 2 > len(key):
-        raise Malformed(f"a key of {len(key)} bytes has no string at byte {position}")
+        raise Malformed(
+            f"a key of {len(key)} bytes ends within the string that begins at byte {position}"
+        )
     start = position + 2
     size = int.from_bytes(key[position:start], "big", signed=True)
     if size < 0 or start + size > len(key):
         raise Malformed(
-            f"a string of {size} bytes at byte {start} does not fit a key of {len(key)} bytes"
+            f"a string of {size} bytes at byte {start} does not fit into a key of {len(key)} bytes"
         )
     try:
         return key[start : start + size].decode(), start + size

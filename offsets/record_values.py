@@ -187,7 +187,7 @@ class _Fields:
         end = self.position + size
         if size < 0 or end > len(self.data):
             raise Malformed(
-                f"a field of {size} bytes at byte {self.position} does not fit"
+                f"a field of {size} bytes begins at byte {self.position}, but the value has only"
                 f" {len(self.data)} bytes"
             )
         taken = self.data[self.position : end]
@@ -228,7 +228,7 @@ def read_group_value(data: bytes) -> GroupValue:
     state_timestamp_ms = fields.int64() if version >= 2 else -1
     count = fields.count()
     if count < 0:
-        raise Malformed(f"the group has {count} members")
+        raise Malformed(f"the number of members is {count}, below 0")
     members = []
     for _ in range(count):
         members.append(_read_member(fields, version))
@@ -264,7 +264,7 @@ def _read_member(fields: _Fields, version: int) -> GroupMember:
 
 def _version(data: bytes) -> int:
     if len(data) < 2:
-        raise Malformed(f"a value of {len(data)} bytes has no version")
+        raise Malformed(f"a value of {len(data)} bytes is too short to contain a version")
     version: int = _i16.unpack_from(data)[0]
     if not 0 <= version <= NEWEST_VALUE_VERSION:
         raise Malformed(

@@ -4,9 +4,9 @@ Most records of `__consumer_offsets` are plain (plain_record.py has a picture of
 Consecutive plain records usually have the same group, topic and timestamp. Records are decoded by
 the first of three methods that applies:
 
-    alike     partitions and offset deltas are consecutive and the epoch is the same: the records
+    alike     plain records with consecutive partitions and offset deltas and the same epoch: they
               are compared with the expected bytes, and their offsets become a column at once
-    rows      other numbers differ too: the records are unpacked as a table
+    rows      plain records in which other numbers differ: they are unpacked as a table
     one       any other record: a plain record by its positions, other records field by field
 
 All three methods produce the same runs (record_reader.py).
@@ -39,11 +39,11 @@ from protocol.records.varint import read_varint, read_varlong
 
 _LONGEST_PROLOGUE = 8
 _ALIKE_MAX = 256
-"""The maximum number of records that are compared in one step. With more than 256 records, the last
-byte of the partition number would overflow."""
+"""The maximum number of records that are compared in one step. The step computes only the last byte
+of each partition number, which has 256 values."""
 _ROWS_MAX = 64
-"""The maximum number of records that are unpacked in one step. Each number of records needs a
-``struct.Struct`` of its own, of at most 12 KB."""
+"""The maximum number of records that are unpacked in one step. For each possible number of records,
+a ``struct.Struct`` of up to 12 KB is created."""
 _TABLES_KEPT = 256
 _tables: dict[tuple[int, int, int, int], struct.Struct] = {}
 _last_bytes = bytearray(range(256))
@@ -62,8 +62,9 @@ def runs_of_section(
     offset of its first record.
 
     ``base_offset`` and ``count`` are from the batch header. ``skipped`` counts the records of
-    unknown types, by key type. ``timestamp_ms`` is the batch's timestamp, which runs of consumer
-    groups get. Raises CorruptRecord unless the section consists of exactly ``count`` valid records.
+    unknown types, by key type. ``timestamp_ms`` is the timestamp of the batch; it becomes the
+    timestamp of runs of consumer groups. Raises CorruptRecord unless the section consists of
+    exactly ``count`` valid records.
     """
     return list(iter_runs_of_section(section, base_offset, count, skipped, timestamp_ms))
 
@@ -99,8 +100,9 @@ def iter_runs_of_section(
 def _take_plain(
     section: bytes, position: int, base_offset: int, left: int, builder: RunBuilder
 ) -> tuple[int, int]:
-    """Decodes the plain records (see plain_record.py) from ``position`` on. Returns the number of
-    decoded records, 0 if the first record is not plain, and the position after them."""
+    """Decodes the records from ``position`` on that have the usual form of an offset record (see
+    plain_record.py). Returns the number of decoded records, and the position after them. The number
+    is 0 if the first record has another form."""
     head = section[position : position + _LONGEST_PROLOGUE]
     if len(head) < _LONGEST_PROLOGUE or head[0] & 1:
         return 0, position
@@ -153,12 +155,12 @@ def _take_more(
     left: int,
     builder: RunBuilder,
 ) -> int:
-    """Decodes the records that follow the record at ``position``, up to the first record that
-    differs from it in more than the offset delta, partition, offset and leader epoch. Returns the
-    number of decoded records.
+    """Decodes the records after the record at ``position``, as long as they differ from this record
+    only in offset delta, partition, offset and leader epoch. May stop earlier. Returns the number
+    of decoded records.
 
-    The record at ``position`` ends at ``end``. The offset delta of this record begins at byte
-    ``delta_at`` of the record.
+    The record at ``position`` ends at ``end``. ``delta_at`` is the position of the offset delta in
+    this record, counted from the record's first byte.
     """
     size = end - position
     key_at = delta_at + delta_bytes
@@ -195,11 +197,12 @@ def _offsets_alike(
     deltas: bytes,
     count: int,
 ) -> array[int] | None:
-    """Returns the offsets of ``count`` records from ``begin`` on. Returns None unless the records
-    continue the record ``first``: their deltas and partitions ascend from those of ``first``, and
-    their other bytes, except the offsets, equal those of ``first``.
+    """Returns the committed offsets of the ``count`` records from ``begin`` on; None if these
+    records do not continue the record ``first``. To continue it, their offset deltas and partitions
+    must ascend by 1 from those of ``first``, and their remaining bytes may differ only in the
+    committed offset.
 
-    Fewer than ``count`` offsets are returned if the last byte of the partition overflows.
+    Returns fewer than ``count`` offsets if the last byte of the partition number would overflow.
     """
     size = len(first)
     partition_at, offset_at = size - END_BYTES + 3, size - OFFSET_FROM_END
@@ -237,9 +240,9 @@ def _take_rows(
     count: int,
     builder: RunBuilder,
 ) -> int:
-    """Decodes at most ``count`` records from ``begin`` on, up to the first record whose constant
-    bytes differ from ``first``. Returns the number of decoded records. The offset deltas must
-    continue the delta of ``first``."""
+    """Decodes at most ``count`` records from ``begin`` on. Stops at the first record whose constant
+    bytes differ from ``first``, or whose offset delta is not the next one. Returns the number of
+    decoded records."""
     size = len(first)
     key_at = delta_at + delta_bytes
     table = _tables.get((delta_at, delta_bytes, size, count)) or _remember_table(
@@ -269,11 +272,12 @@ def _take_rows(
 
 
 def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> struct.Struct:
-    """Creates and caches the struct that unpacks ``count`` rows.
+    """Creates and caches the struct that unpacks ``count`` records of a stretch, one row per
+    record.
 
-    The bytes begin with the tail of the record that precedes the first row. A row has these fields:
-    the tail of the previous record, the record's prologue, the head of the key, the partition, the
-    head of the value, the offset and the epoch. The offset deltas are skipped.
+    A row has these fields: the end of the previous record, the prologue of the record, the head of
+    its key, the partition, the head of its value, the offset and the epoch. The offset deltas are
+    skipped. The end of the last record is one more field.
     """
     if len(_tables) >= _TABLES_KEPT:
         _tables.clear()
@@ -285,9 +289,9 @@ def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> s
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
-    """Returns the approximate number of consecutive records that have the key ``key``. The first of
-    these records has its key at position ``at``, the keys of the next records follow every ``step``
-    bytes. The function tries the number ``guess`` first."""
+    """Returns the approximate number of consecutive records that have the key ``key``. The first
+    record's key begins at position ``at``, and the next keys follow at intervals of ``step`` bytes.
+    If the number is probably ``guess``, two comparisons are enough."""
     size = len(key)
     guess = min(guess, at_most)
     last = at + (guess - 1) * step
@@ -323,7 +327,9 @@ def _take_any(section: bytes, position: int, base_offset: int, builder: RunBuild
         length, start = read_varint(section, position)
         end = start + length
         if length < 0 or end > len(section):
-            raise Malformed(f"{length} bytes at byte {start} do not fit {len(section)} bytes")
+            raise Malformed(
+                f"{length} bytes from byte {start} do not fit into {len(section)} bytes"
+            )
         _, at = read_varlong(section, start + 1)
         delta, at = read_varint(section, at)
         key, at = _blob(section, at, end)
@@ -342,6 +348,6 @@ def _blob(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
         return None, position
     if position + size > end:
         raise Malformed(
-            f"{size} bytes at byte {position} do not fit the record, which ends at {end}"
+            f"{size} bytes from byte {position} do not fit into the record, which ends at {end}"
         )
     return section[position : position + size], position + size

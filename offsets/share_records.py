@@ -56,9 +56,10 @@ class ShareCurrentAssignment:
 
 @slotted(frozen=True)
 class StatePartitions:
-    """The partitions of the group that have a delivery state at the share coordinator, or are
-    getting one (record type 15). Each mapping has, by topic id, the topic's name and the partitions
-    in ascending order."""
+    """The delivery states of the group's partitions at the share coordinator (record type 15):
+    partitions whose state exists (``initialized``), is being created (``initializing``) or is being
+    deleted (``deleting``). The first two map a topic id to the topic's name and its partitions in
+    ascending order."""
 
     initializing: Mapping[bytes, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     initialized: Mapping[bytes, tuple[str, tuple[int, ...]]] = field(default_factory=dict)

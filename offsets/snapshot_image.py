@@ -1,18 +1,20 @@
 """Encodes and decodes a snapshot of one shard (``groups.image``, docs/formats/groups-image.md).
 
-A snapshot is fuzzy: it is made in slices while commits continue. It has two log offsets: all
-records below *begin* are in the snapshot, and no record at or above *end* is. The loader replays
-all records from *begin* on, in order. Each record overwrites or removes the value of its key, so it
-does not matter which of these records the snapshot already contains.
+A snapshot is fuzzy: it is made in slices while commits continue. It has two log offsets: it
+contains all records below *begin*, some records between *begin* and *end*, and no record from *end*
+on. The loader restores the snapshot, and replays all records from *begin* on, in order. A replayed
+record replaces the value of its key, so it does not matter whether the snapshot already contained
+the record.
 
-Pending offsets come first, and only those whose records are below *begin*. The reason is a marker
-after *begin*, which must not end offsets that its producer wrote after the marker. If a pending
-offset no longer exists when the snapshot reaches it, it was committed or dropped. The snapshot
-reaches the committed offsets later and therefore contains the result.
+Pending offsets are the exception, since a marker ends all pending offsets of its producer that
+precede the marker in the log. If a marker from *begin* on were replayed, it would also end later
+pending offsets that the snapshot contains. So the snapshot contains only pending offsets whose
+records are below *begin*, and it contains them before the committed offsets. A pending offset that
+was committed or dropped before it was encoded is left out: the committed offsets, which are encoded
+later, contain its result.
 
-This is true only for the log from which the snapshot was made, and only if no record from *begin*
-on is missing. Two marks identify the last batches below *begin* and below *end*. The loader checks
-both marks.
+A snapshot is valid only for its own log, and only if no record from *begin* on is missing. To check
+this, it has two marks, which identify the last batches below *begin* and below *end*.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ VERSION = 7
 - Version 1 had no pending offsets, version 2 no leader epochs.
 - Version 3 may have commits that were written after the end of their transaction
   (broker/cores/groups/records.py).
-- Version 4 had no consumer groups: the load that preceded such a snapshot skipped their
-  records, so only the whole log has them. For the same reason version 5 had no share
-  groups, and version 6 no streams groups.
+- Version 4 had no consumer groups, version 5 no share groups, and version 6 no streams
+  groups: the broker that wrote such a snapshot had skipped the records of these groups.
+  Only the whole log has these records.
 """
 RecordT = TypeVar("RecordT")
 
@@ -68,10 +70,9 @@ _CONTENTS = {OFFSETS, GROUPS, PENDING, *_STATES}
 class BatchMark(NamedTuple):
     """Identifies a batch of the log, so that a snapshot is not used for another log.
 
-    A leader epoch has one leader, which assigns each offset once. If a log has a batch of an epoch,
-    it therefore has all batches that precede this batch in that leader's log. A log that was
-    truncated and has since grown under another leader is never mistaken for the log of the
-    snapshot.
+    In one leader epoch, one leader assigns each offset once. Therefore, if two logs contain the
+    same batch of an epoch, the logs are equal up to this batch. A log that was truncated and has
+    since grown under another leader is never mistaken for the log of the snapshot.
     """
 
     base_offset: int
@@ -93,8 +94,8 @@ class ImageHead(NamedTuple):
 
 
 class ImageEnd(NamedTuple):
-    """The log offset at which the snapshot was complete, and the numbers of its elements by
-    kind."""
+    """The end of a snapshot: the log offset at which the snapshot was complete, and how many
+    elements of each type it has."""
 
     end_offset: int
     """No record at or above this offset is in the snapshot."""
@@ -163,8 +164,8 @@ class ImageWriter:
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
-        """Returns a block with its checksum. The checksum also covers the checksum of the previous
-        block."""
+        """Returns a block that ends with its checksum. The checksum also depends on the previous
+        block's checksum, so that a missing or exchanged block is detected."""
         size = sum(map(len, parts))
         block = b"".join((_CRC.pack(self._crc), _BLOCK.pack(kind, size), *parts))
         self._crc = crc32c(block)
@@ -232,7 +233,7 @@ class Image:
                 yield producer_id, epoch, group_id, topic, columns
 
     def groups(self) -> Iterator[tuple[int, GroupRun]]:
-        """Yields the last record of every classic group: its log offset and its run. Raises
+        """Yields the log offset and the run of the last record of every classic group. Raises
         BadImage."""
         for kind, start, end in self._blocks:
             position = start
@@ -272,7 +273,8 @@ def read_image(data: bytes) -> Image:
         end = start + size
         if end + _CRC.size > len(data):
             raise BadImage(
-                f"a block of {size} bytes at byte {position} does not fit {len(data)} bytes"
+                f"a block of {size} bytes from byte {position} does not fit into an image of"
+                f" {len(data)} bytes"
             )
         crc = crc32c(_CRC.pack(crc) + view[position:end])
         if crc != _CRC.unpack_from(data, end)[0]:
@@ -281,11 +283,13 @@ def read_image(data: bytes) -> Image:
         position = end + _CRC.size
     kinds = [kind for kind, _, _ in blocks]
     if kinds[:1] != [HEAD] or kinds[-1:] != [END] or not {*kinds[1:-1]} <= _CONTENTS:
-        raise BadImage("the snapshot is not whole: the blocks are not a head, contents and an end")
+        raise BadImage(
+            "the snapshot is incomplete: it must have a head block, content blocks and an end block"
+        )
     head = _read_head(view[blocks[0][1] : blocks[0][2]])
     end_payload = view[blocks[-1][1] : blocks[-1][2]]
     if len(end_payload) != _END.size:
-        raise BadImage(f"the end block has {len(end_payload)} bytes")
+        raise BadImage(f"the end block has {len(end_payload)} bytes instead of {_END.size}")
     end_offset, *rest = _END.unpack(end_payload)
     image_end = ImageEnd(end_offset, BatchMark(*rest[:3]), *rest[3:])
     return Image(view, head, image_end, blocks)
@@ -306,7 +310,9 @@ def _decode_group(view: memoryview, position: int) -> tuple[int, GroupRun, int]:
         name_bytes, record_offset, value_bytes = _GROUP.unpack_from(view, position)
         start = position + _GROUP.size + name_bytes
         if start + value_bytes > len(view):
-            raise BadImage(f"a group of {value_bytes} bytes at byte {position} does not fit")
+            raise BadImage(
+                f"the group at byte {position} needs {value_bytes} bytes, more than are left"
+            )
         group_id = str(view[position + _GROUP.size : start], "utf-8")
         value = read_group_value(bytes(view[start : start + value_bytes]))
     except (struct.error, UnicodeDecodeError, Malformed) as error:
@@ -326,10 +332,13 @@ def _decode_record(
         start = position + _RECORD.size
         middle, end = start + key_bytes, start + key_bytes + value_bytes
         if end > len(view):
-            raise BadImage(f"a record of {key_bytes + value_bytes} bytes at byte {position}")
+            raise BadImage(
+                f"the record at byte {position} needs {key_bytes + value_bytes} bytes, more than"
+                " are left"
+            )
         found = decode(bytes(view[start:middle]), bytes(view[middle:end]))
     except (struct.error, Malformed) as error:
         raise BadImage(f"the record at byte {position}: {error}") from None
     if found is None:
-        raise BadImage(f"the record at byte {position} has a type of another block")
+        raise BadImage(f"the record at byte {position} has a type that its block can't contain")
     return found, timestamp_ms, end

@@ -43,8 +43,8 @@ class InternalTopic:
 
 @slotted(frozen=True)
 class CopartitionGroup:
-    """Topics that must have equal partition counts: some input topics of a subtopology. The numbers
-    are indexes into the subtopology's lists of topics."""
+    """Input topics of a subtopology that must all have the same number of partitions. Each field
+    contains indexes into one of the subtopology's lists of topics."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
@@ -152,14 +152,14 @@ class StreamsMemberRecord:
 
 @slotted
 class StreamsTargetEpochRecord:
-    """The record of the target assignment's epoch, type 20."""
+    """The record (type 20) of the target assignment's epoch."""
 
     value: StreamsTargetEpoch | None
 
 
 @slotted(eq=False)
 class StreamsTargetRecord:
-    """The record of the target assignment of one member, type 21."""
+    """The record (type 21) of the target assignment of one member."""
 
     member_id: str
     value: TaskRoles | None

@@ -1,9 +1,9 @@
 """Helpers of the generated codecs, for whole arrays and for parts of frames.
 
-An array of fixed-size elements is packed and unpacked with a ``struct.Struct`` for its element
-count. These structs are cached. The cache is bounded, whatever clients send: for each kind of
-element, it keeps structs for at most ``KEPT_ELEMENTS`` elements in total (about 100 bytes for each
-element).
+An array of fixed-size elements is packed and unpacked with a ``struct.Struct`` for its number of
+elements. These structs are cached. So that clients can't fill the memory with structs, the structs
+for one kind of element have at most ``KEPT_ELEMENTS`` elements in total. A struct needs about 100
+bytes for each of its elements.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class _PerCount(dict[int, Callable[..., T]]):
 
 
 class Unpackers(_PerCount[tuple[Any, ...]]):
-    """``unpackers[count](buffer, position)`` returns the values of ``count`` elements as a flat
-    tuple. The caller must check that the buffer contains ``count`` elements."""
+    """Functions by number of elements. ``unpackers[count](buffer, position)`` returns the values of
+    ``count`` elements in one flat tuple. The caller must check that the buffer contains ``count``
+    elements."""
 
     def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
         return self._keep(count, self._struct(count).unpack_from)
@@ -79,8 +80,8 @@ def slow(
     position: int,
     shape: Callable[[int, dict[str, Any]], T],
 ) -> T:
-    """Decodes a body with the reference codec, which also decodes what generated decoders do not:
-    tagged fields and unusual bytes.
+    """Decodes a body that the generated decoder does not support, because it has tagged fields or
+    unusual bytes. Uses the reference codec.
 
     Returns the value in the shape that the generated decoder would return. Raises ProtocolError for
     invalid bytes.
@@ -144,10 +145,11 @@ def uuid(value: bytes) -> bytes:
 def code_columns(
     zeros: Packers, packers: Packers, partitions: Sequence[int], codes: int | Sequence[int]
 ) -> bytes:
-    """Encodes partitions, each followed by an error code. ``codes`` is one code for all partitions
-    (0 is fastest), or one code for each partition.
+    """Encodes each partition, followed by its error code. ``codes`` is one code for all partitions,
+    or one code for each partition.
 
-    ``zeros`` packs a partition with the code 0, ``packers`` packs a partition and its code.
+    ``zeros`` packs partitions with the code 0, which is the fastest case. ``packers`` packs
+    partitions with any codes.
     """
     count = len(partitions)
     if codes == 0:

@@ -15,7 +15,7 @@ NEVER = 1 << 62
 
 
 class Timer:
-    """One deadline. The timers of a heap may use any clock, but they all use the same one."""
+    """One deadline. All timers of a heap must use the same clock."""
 
     __slots__ = ("due_ms", "fell_due_ms", "queued_ms")
 
@@ -26,8 +26,8 @@ class Timer:
         """The time of the timer's valid entry in the heap, or NEVER. Entries of the timer with
         other times are void."""
         self.fell_due_ms = NEVER
-        """The due time for which ``pop`` last returned the timer. ``pop`` may have been called
-        later than at this time."""
+        """The time at which the timer was due when ``pop`` last returned it. ``pop`` may have been
+        called later than that."""
 
     def disarm(self) -> None:
         self.due_ms = NEVER
@@ -43,8 +43,8 @@ class Deadlines(Generic[TimerT]):
     __slots__ = ("_heap", "_limit", "_sequence", "_slack", "next_ms")
 
     def __init__(self, slack: int = 1024) -> None:
-        """``slack`` is the number of void entries that the heap may contain in addition to one for
-        each timer."""
+        """The heap may contain one entry for each timer, and ``slack`` additional entries that are
+        no longer valid."""
         self.next_ms: int | None = None
         """A lower bound of all due times; None if the heap is empty."""
         self._heap: list[tuple[int, int, TimerT]] = []
@@ -62,9 +62,9 @@ class Deadlines(Generic[TimerT]):
             self._push(timer)
 
     def pop(self, now_ms: int) -> TimerT | None:
-        """Removes the earliest entry. The caller must have checked that the time of this entry is
-        reached. If the entry's timer is due, disarms the timer and returns it. Returns None if the
-        timer was disarmed, or set to a later time, after the entry was made."""
+        """Removes the earliest entry of the heap, whose time must be reached. If the timer of this
+        entry is due, disarms and returns the timer. Returns None if the entry is outdated: its
+        timer has been disarmed or set to a later time."""
         queued_ms, _, timer = heappop(self._heap)
         self.next_ms = self._heap[0][0] if self._heap else None
         if timer.queued_ms != queued_ms:
@@ -87,8 +87,9 @@ class Deadlines(Generic[TimerT]):
         self.next_ms = self._heap[0][0]
 
     def _sweep(self) -> None:
-        """Removes void entries, so that frequent changes can't fill the heap. The cost is constant
-        per change (amortised)."""
+        """Removes outdated entries from the heap: their timer now has another deadline or is
+        disarmed. Otherwise frequent changes would fill the heap. The amortised cost per change is
+        constant."""
         live = []
         for entry in self._heap:
             timer = entry[2]

@@ -77,8 +77,9 @@ class ElementCounter:
 
 
 _Part = tuple[Skip | None, int, int]
-"""The function that skips a value, the fixed size of the value, and its minimum size. The function
-is None for a value with a fixed size and no elements. The fixed size is 0 if the size varies."""
+"""How to skip a value: a function that skips it, its fixed size, and its minimum size. If the size
+varies, the fixed size is 0. If the size is fixed and the value contains no elements, the function
+is None."""
 
 
 def _fixed(size: int) -> Skip:

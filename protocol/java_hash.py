@@ -27,8 +27,9 @@ def java_hash(text: str) -> int:
 
 
 def _hash_in_lanes(units: bytes) -> int:
-    """Returns the hash of UTF-16 code units as an unsigned number. Every 64th unit is in the same
-    lane. Leading units of 0 do not change the hash."""
+    """Returns Java's hash of a string, given as UTF-16 code units, as an unsigned number. To be
+    fast, computes 64 partial hashes in parallel with one large integer; each partial hash covers
+    every 64th code unit."""
     before = -(len(units) // 2) % _LANES
     lanes = bytearray(8 * (before + len(units) // 2))
     lanes[8 * before :: 8] = units[::2]

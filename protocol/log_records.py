@@ -854,8 +854,8 @@ BY_NAME: Final[dict[str, LogRecord]] = {
 
 
 def decode(name: str, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-    """Returns the fields of a key or value; raises ProtocolError unless the key or value fills the
-    bytes exactly."""
+    """Decodes a key or a value, and returns its fields. Raises ProtocolError if the buffer has too
+    few or too many bytes."""
     return _find(name).message(version).decode(buffer, position)
 
 

@@ -94,8 +94,8 @@ class Field(NamedTuple):
     never null."""
     tag: int | None = None
     default: Any = UNSET
-    """The value that the field has in versions that do not contain it. If no value is given, it is
-    the default of the field's type."""
+    """The value of the field if a version does not contain it. UNSET means the default value of the
+    field's type."""
 
 
 class Api:
@@ -179,8 +179,8 @@ class Api:
     def decode_request(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
         """Decodes the request body at ``position``. Bytes after the end of the body are ignored.
 
-        Kafka ignores such bytes too, and librdkafka 2.16 relies on this: it adds three bytes to the
-        Metadata v13 request with which a consumer that has a pattern requests all topics.
+        Kafka ignores such bytes too, and librdkafka 2.16 relies on this: it adds three bytes to a
+        Metadata v13 request for all topics.
         """
         return self.message(version, is_request=True).decode(buffer, position, exact=False)
 

@@ -73,8 +73,8 @@ class MappingRules:
 
 
 def parse_mapping_rules(text: str) -> MappingRules:
-    """Parses the rules in the setting. Raises ValueError with a message for users if a rule is
-    invalid."""
+    """Parses a value of ``ssl.principal.mapping.rules``. Raises ValueError with a message for users
+    if a rule is invalid."""
     rules: list[_Rule] = []
     position = 0
     while text[position:].strip():
@@ -145,9 +145,10 @@ def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
 
 
 def _numbered(group: int, digits: str, groups: int) -> list[str | int]:
-    """Returns the number of the group that ``$`` and the digits name, and the following digits,
-    which are literal text. The number has as many digits as possible: with 3 groups, ``$12`` is
-    group 1 and the text ``2``. If the group does not exist, everything is literal text."""
+    """Parses a reference to a group, such as ``$12``. Returns the number of the group, and the
+    digits after this number, which are literal text. The number has as many digits as possible:
+    with 3 groups, ``$12`` is group 1 and the text ``2``. If the group does not exist, the whole
+    reference is literal text."""
     if group > groups:
         return [f"${group}{digits}"]
     while digits and group * 10 + int(digits[0]) <= groups:

@@ -23,7 +23,8 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a client that is not authenticated, on PLAINTEXT or on TLS without a client
 certificate."""
 EVERYBODY: Final = "User:*"
-"""The only wildcard that the principal of an ACL entry may be."""
+"""The principal of an ACL entry for all users. No other wildcard is allowed in the principal of an
+ACL entry."""
 
 
 def user(name: str) -> Principal:

@@ -124,7 +124,8 @@ def renewed(
 
 
 def expired(token: Token, who: Principal, period_ms: int, now_ms: int) -> Token | int | None:
-    """Returns the token with its new expiry, None if it expires now, or the error code."""
+    """Handles ExpireDelegationToken. Returns the token with its new expiry; None if the token must
+    be removed now; or an error code."""
     if not may_change(token, who):
         return DELEGATION_TOKEN_OWNER_MISMATCH
     if period_ms < 0:

@@ -44,7 +44,8 @@ class Cut(NamedTuple):
     body: int
     """The position of the record's attributes, which follow the record's length."""
     rest: int
-    """The position of the record's offset delta, which follows the timestamp delta."""
+    """The position of the record's offset delta, which is the field after the timestamp delta. All
+    bytes from here on are copied unchanged."""
     end: int
     timestamp_delta: int
     offset_delta: int
@@ -124,9 +125,9 @@ def horizon_of(frame: Frame) -> int | None:
 
 
 def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[bytes, int]:
-    """Returns the batch with only the records at the offsets ``live``, and their number (at least
-    1). Raises CorruptRecords. Twice as fast as `thin`. The batch must have no live tombstones and
-    no delete horizon."""
+    """Returns a batch with only the records at the offsets ``live``, and the number of these
+    records (at least 1). Raises CorruptRecords. This function is twice as fast as `thin`. The batch
+    must have no delete horizon, and no live record may be a tombstone."""
     base_offset, count = frame.base_offset, frame.record_count
     parts: list[bytes] = []
     size = len(section)
@@ -235,9 +236,9 @@ def _assemble(
 
 
 def empty(frame: Frame) -> bytes:
-    """Returns the batch without its records: a header that keeps the producer's sequence and the
-    offsets. If the batch has no producer, the timestamp is removed too, so that lookups by time do
-    not find the batch."""
+    """Returns an empty batch that replaces the batch ``frame``. Its header keeps the producer, the
+    sequence numbers and the offsets of ``frame``, so that readers of the log still find them. A
+    batch without a producer also gets no timestamp, so that lookups by time do not find it."""
     return assemble_batch(
         b"",
         0,
@@ -279,6 +280,6 @@ def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
 
 
 def memory_of(messages: Sequence[Record]) -> int:
-    """Returns the total bytes of the messages' keys and values, an upper bound of the memory that
-    the keys need in the map of keys."""
+    """Returns the total size in bytes of the messages' keys and values. It is an upper bound of the
+    memory that the map of keys needs for these messages."""
     return sum(len(message.key or b"") + len(message.value or b"") for message in messages)

@@ -33,17 +33,17 @@ class CleanJob:
     stable_offset: int = LONG_MAX
     """The first offset of the earliest open transaction; LONG_MAX without an open transaction."""
     keep_tombstones_from: int = LONG_MAX
-    """Tombstones at or above this offset are kept. The owner of the log may still load a snapshot
-    of the state at this offset, and needs the tombstones to repeat the later deletions."""
+    """The offset from which on the cleaner keeps all tombstones. A load may begin with a snapshot
+    of the state at this offset. Later tombstones then delete entries of the snapshot."""
     late_go: bool = False
-    """True if batches that were written after the end of their transaction must be removed. The
-    owner of the log skips such batches when it loads the log."""
+    """True if the cleaning must remove batches of a transaction that were written after its marker.
+    The coordinator whose records are in the log ignores such batches when it loads the log."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     map_bytes: int = 128 * 1024 * 1024
-    """The maximum memory in bytes for the map of keys. Keys that do not fit are cleaned by the next
-    cleaning."""
+    """The maximum memory in bytes of the map from keys to last offsets. When the map is full, the
+    next cleaning handles the remaining records."""
     bytes_per_second: float = 0.0
     """The maximum number of bytes that are read and written per second; 0 for no limit."""
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -90,7 +90,8 @@ class CleanDone:
 
 @slotted
 class CleanFailed:
-    """A cleaning failed. The groups of segments that were sent before the failure remain valid."""
+    """A cleaning failed. Each `CleanedGroup` that the cleaner sent before the failure remains
+    valid."""
 
     reason: str
 
@@ -110,8 +111,8 @@ def encode_job(job: CleanJob) -> bytes:
 
 
 def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Encodes some of a job's producers as one line. After the last such line, the sender must add
-    a line without producers."""
+    """Encodes some of the producers of a cleaning job as one line. A job has several such lines,
+    and then one line without producers."""
     return json.dumps(producers).encode() + b"\n"
 
 

@@ -34,7 +34,8 @@ class Cleanable(NamedTuple):
     offset if no record may be cleaned."""
     clean_bytes: int
     dirty_bytes: int
-    """The bytes of the whole segments between the first dirty offset and ``end_offset``."""
+    """The total size in bytes of the dirty segments. In a segment with an open transaction, only
+    the bytes before this transaction count."""
     overdue: bool
     """Whether a dirty record is older than `max.compaction.lag.ms`."""
 
@@ -92,9 +93,9 @@ def cleanable(
 def changes_in_ms(
     segments: Sequence[SegmentFacts], first_timestamp_ms: int, config: LogConfig, now_ms: int
 ) -> int | None:
-    """Returns the milliseconds after which the result of `cleanable` changes even if the log does
-    not change; None if the result does not change. ``first_timestamp_ms`` is the first timestamp of
-    the active segment; -1 if the segment has no record."""
+    """Returns the time in ms until `cleanable` may return another result, although the log has not
+    changed; None if only a change of the log can change the result. ``first_timestamp_ms`` is the
+    first timestamp of the active segment; -1 if this segment has no record."""
     *closed, _ = segments
     times = [each.max_timestamp_ms + config.min_compaction_lag_ms for each in closed]
     times += [each.max_timestamp_ms + config.max_compaction_lag_ms + 1 for each in closed]

@@ -67,7 +67,8 @@ class Frame(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Returns the offset of the last record that the batch had when it was first written."""
+        """Returns the last offset of the batch. It stays the same if a cleaning removes the record
+        with this offset."""
         return self.base_offset + self.last_offset_delta
 
 
@@ -121,11 +122,11 @@ def _order(frame: Frame, last_offset: int) -> str:
 
 
 def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:
-    """Returns the message of magic 0 or 1 at ``at``. Returns None for a batch of magic 2, or if the
-    chunk does not contain the whole message.
+    """Returns the frame of the message of magic 0 or 1 at ``at``. Returns None for a batch of magic
+    2, or if the chunk does not contain the whole message.
 
-    The base offset of a wrapper is the offset of its last message, as in the `BatchHeader` of a
-    wrapper.
+    The base offset of a wrapper's frame is the offset of the last message in the wrapper, as in
+    `BatchHeader`.
     """
     left = len(chunk) - at
     if left <= MAGIC_POSITION or chunk[at + MAGIC_POSITION] > 1:
@@ -215,12 +216,13 @@ class Transactions:
         *,
         late_go: bool = False,
     ) -> Transactions:
-        """Reads the headers of segments, each given as (file, size), in order. Raises CorruptLog.
+        """Finds the transactions in ``files`` by reading all batch headers. Each file is a segment
+        and its size, in the order of the log. Raises CorruptLog.
 
         A transaction without a marker in these segments is open if it begins at or above
-        ``stable_offset``. Otherwise it was aborted if it is in ``ended``, the transaction index of
-        the first segment after the segments in ``files``. With ``late_go`` a batch counts as
-        aborted if it follows a marker of its producer with a higher epoch.
+        ``stable_offset``. Otherwise it is aborted if it is in ``ended``, the transaction index of
+        the next segment. With ``late_go``, a batch also counts as aborted if an earlier marker of
+        the same producer has a higher epoch.
         """
         found = cls()
         open_since: dict[int, int] = {}

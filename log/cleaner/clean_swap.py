@@ -53,11 +53,12 @@ def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
 def exchange(
     log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment], left: TransactionIndex
 ) -> list[Leaving]:
-    """Puts the new segment into the log's list of segments. Returns the old files, for `discard`.
+    """Replaces the old segments ``sources`` by the new segment in the log's list of segments.
+    Returns the old files, which `discard` removes.
 
     ``left`` becomes the new segment's index of aborted transactions. The function must run in the
-    thread of the log's owner; it renames files without fsync. Readers of an old segment can finish.
-    Raises OSError; after an error the log must be reopened.
+    thread of the log's owner. It renames files without fsync. Readers that have opened an old
+    segment can finish. Raises OSError; after an error the log must be reopened.
     """
     fs = log.fs
     sources[0].keep_open()  # the new segment takes its file names

@@ -91,9 +91,9 @@ class _Cleaning:
         self._last_entered = -1
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
-        """Ids of producers with a copied batch of a transaction whose marker was not read yet."""
+        """Ids of producers whose transaction has a copied batch, and no marker was read yet."""
         self._ends: set[int] = set()
-        """Offsets, in the current group, of the markers of transactions with a copied batch."""
+        """Offsets of markers in the current segments that end a transaction with a copied batch."""
         self._closed = {
             segment.base_offset: segment.size
             for segment in self.segments[:-1]
@@ -302,9 +302,9 @@ class _Cleaning:
         return batch
 
     def _keep(self, frame: Frame, section: bytes, live: set[int]) -> bytes | None:
-        """Returns the batch with only the records at the offsets ``live``, without expired
-        tombstones; None if no record is kept. If a tombstone is kept and the batch has no delete
-        horizon, the batch gets one."""
+        """Returns the batch with only the records at the offsets ``live``. Expired tombstones are
+        removed too. Returns None if no record remains. If a tombstone remains and the batch has no
+        delete horizon, the returned batch has a new one."""
         job = self.job
         first = frame.base_offset
         kept = [
@@ -384,8 +384,8 @@ class _Cleaning:
         return frame.chunk[frame.start : frame.stop]
 
     def _is_last_of_producer(self, frame: Frame) -> bool:
-        """Returns whether this batch has the last sequence number of its producer; if no data batch
-        of the producer is left, whether this batch is a marker with the last epoch."""
+        """Returns True for the producer's last data batch. If the log has no data batch of the
+        producer, returns True for the marker with the producer's last epoch."""
         if frame.producer_id < 0:
             return False
         known = self.job.producers.get(frame.producer_id)

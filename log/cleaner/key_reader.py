@@ -103,8 +103,8 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
 def _take_stretch(
     section: bytes, places: Places, left: int, base_offset: int, latest: dict[bytes, int]
 ) -> int:
-    """Enters the keys of the records that follow the record at ``places`` and have the same layout,
-    at most ``left`` records. Returns the number of these records."""
+    """Adds keys to ``latest``: the keys of at most ``left`` records after the record at ``places``,
+    up to the first record with another layout. Returns the number of records that were read."""
     width = places.key_length - places.delta
     stride = places.end - places.length
     if width > 2 or min(left, (len(section) - places.end) // stride) < _STRETCH_MIN:
@@ -127,7 +127,9 @@ def _take_stretch(
 def _offsets(
     section: bytes, at: int, width: int, stride: int, count: int, base_offset: int
 ) -> Iterable[int]:
-    """Returns the offsets of ``count`` records whose offset deltas have ``width`` bytes each."""
+    """Returns the offsets of ``count`` records. The offset delta of the first record is at position
+    ``at`` of ``section``, and those of the next records follow at distances of ``stride`` bytes.
+    Each delta is a varint of ``width`` bytes."""
     stop = at + (count - 1) * stride + 1
     low = section[at:stop:stride]
     high = section[at + 1 : stop + 1 : stride] if width == 2 else bytes(count)
@@ -151,6 +153,6 @@ def _unpacker(before: int, key_bytes: int, behind: int) -> struct.Struct:
 
 def _misfit(index: int, count: int, size: int) -> CorruptRecords:
     return CorruptRecords(
-        f"The length of record {index} of {count}, in {size} bytes, does not fit its batch.",
+        f"The length of record {index} of {count} does not fit its batch of {size} record bytes.",
         INVALID_RECORD,
     )

@@ -60,7 +60,7 @@ class OffsetMap:
         self.records += len(records)
 
     def is_last(self, key: bytes, offset: int) -> bool:
-        """Returns whether the dirty part has no record with this key after the record at
+        """Returns True if the dirty part of the log has no record with this key after the record at
         ``offset``."""
         last = self.latest.get(key)
         return last is None or (last if last >= 0 else ~last) <= offset

@@ -26,9 +26,9 @@ of descriptors requires it."""
 class File(Protocol):
     """An open file, which any thread may read and write at explicit positions.
 
-    The descriptor of the file may be closed at any time, and reopened by the file's name. A caller
-    that must be able to read after the name was removed keeps the result of `opened`. A caller that
-    removes the name calls `keep` before.
+    The implementation may close the file's descriptor at any time and open the file again by its
+    name. So a caller that reads after the name was removed must keep the result of `opened`, and a
+    caller that removes the name must first call `keep`.
     """
 
     @property

@@ -24,8 +24,8 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFiles:
-    """A set of files of which at most ``limit`` are open. Kept files and files that are being read
-    do not count.
+    """A set of files of which at most ``limit`` are open. Files whose descriptor must stay open,
+    and files that are being read, do not count.
 
     The clock algorithm selects the next file to close. It skips each file that was used since the
     algorithm last reached this file.
@@ -108,11 +108,12 @@ class OpenFiles:
 
 
 class BoundedFile:
-    """A `File` whose descriptor may be closed to save descriptors. The next use reopens the file.
+    """A `File` whose descriptor may be closed while the file is not used, to save descriptors. The
+    next use opens the file again.
 
-    A file with data that is not fsynced may have no descriptor for a while. If the write-back of
-    this data fails, Linux (since 4.17) reports the failure to the next process that opens the file
-    and calls fsync. Failures are therefore not missed while the file's data is in Linux's memory.
+    Linux may write unsynced data to the disk while the file has no descriptor. If this write fails,
+    Linux (since 4.17) reports the error to the next fsync, even if the descriptor was opened later.
+    This holds as long as Linux keeps the file in its memory.
     """
 
     __slots__ = ("__weakref__", "_files", "file", "identity", "kept", "path", "used")

@@ -18,8 +18,8 @@ _CACHESTAT = 451
 _PAGE_BITS = mmap.PAGESIZE.bit_length() - 1
 
 Pages = Callable[[int, int, int], int]
-"""Returns how many pages of the file with a descriptor are in memory, from a position on, for a
-length. Raises OSError."""
+"""A function that returns how many pages of a part of a file are in memory. Its arguments are the
+file's descriptor, and the position and length of the part. Raises OSError."""
 
 
 @cache
@@ -104,9 +104,9 @@ class OsFile:
         return b"".join(parts)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Implements File.read_cached. If the file system, for example tmpfs, can't report whether
-        data is in memory, all data counts as in memory. ext4, XFS, Btrfs and overlayfs on top of
-        them can report it."""
+        """Implements File.read_cached. ext4, XFS, Btrfs, and overlayfs on top of them, can report
+        whether data is in memory. On other file systems, such as tmpfs, all data counts as in
+        memory."""
         if not self._no_wait:
             return self.read(position, length)
         data = bytearray(length)

@@ -65,8 +65,8 @@ class IndexFile:
         self._changed = True
 
     def entry_at(self, index: int, wait: bool = True) -> bytes | bytearray:
-        """Returns the bytes of entry ``index``. The call is safe while another thread stores the
-        index. If ``wait`` is False, raises NotInMemory instead of waiting for the disk."""
+        """Returns the bytes of entry ``index``. Another thread may store the index during the call.
+        If ``wait`` is False, raises NotInMemory instead of waiting for the disk."""
         size = self.entry_bytes
         memory = self._memory
         if memory is not None:
@@ -120,7 +120,7 @@ class IndexFile:
             self._file = None
 
     def keep(self) -> None:
-        """Keeps the entries readable after the file's name is removed, by calling File.keep."""
+        """Calls File.keep, so that the entries stay readable after the file's name is removed."""
         if self._memory is None:
             self._opened().keep()
 
@@ -163,8 +163,8 @@ class OffsetIndex(IndexFile):
         self.add(_POSITION_ENTRY.pack(offset - self.base_offset, position))
 
     def entry(self, index: int, wait: bool = True) -> tuple[int, int]:
-        """Returns the offset and the position of entry ``index``. Raises NotInMemory in the same
-        cases as `entry_at`."""
+        """Returns the offset and the file position in entry number ``index`` of the index. Raises
+        NotInMemory as `entry_at` does."""
         relative, position = _POSITION_ENTRY.unpack(self.entry_at(index, wait))
         return relative + self.base_offset, position
 

@@ -27,9 +27,9 @@ _FAN_BITS = 3
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction: its first offset, and the offset of its marker in ``last_offset``.
-    ``stable_offset`` is the last stable offset after the marker was written: all transactions that
-    began below this offset had ended."""
+    """An aborted transaction. ``first_offset`` is its first offset, and ``last_offset`` the offset
+    of its marker. ``stable_offset`` is the last stable offset after the marker was written: no
+    transaction that began below this offset was still open."""
 
     producer_id: int
     first_offset: int
@@ -49,8 +49,8 @@ class TransactionIndex:
         self._file: File | None = None
         self._data = bytearray()
         self._least: list[array[int]] = []
-        """An index for searches. The first array has the smallest first offset of each 8 entries,
-        the next array the smallest of each 64 entries, and so on."""
+        """An index over the first offsets of the entries. Its first array has the smallest first
+        offset of each 8 entries, the next array the smallest of each 64 entries, and so on."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
@@ -100,8 +100,8 @@ class TransactionIndex:
 
     def settle(self, from_offset: int, aborted: Sequence[Aborted]) -> None:
         """Replaces all entries from ``from_offset`` on by ``aborted``, the aborted transactions
-        that were found in the log. Errors are not raised, because a missing or outdated file only
-        causes a scan at the next start."""
+        that were found in the log. Ignores write errors, because the next start scans the log if
+        the file is missing or outdated."""
         kept = self._count_below(from_offset) * _ENTRY.size
         data = _packed(aborted)
         if self._data[kept:] == data:
@@ -147,7 +147,7 @@ class TransactionIndex:
         return found
 
     def _pass_over(self, index: int, end: int) -> int:
-        """Returns the number of entries, from ``index`` on, that a search can skip because they
+        """Returns how many entries from ``index`` on a search can skip, because their transactions
         begin at or above ``end``."""
         passed_to = index
         bits = _FAN_BITS

@@ -73,9 +73,9 @@ class ProducerStates:
         """For each producer with an open transaction, the first offset of the transaction. The
         oldest transaction comes first."""
         self.ended: deque[tuple[int, int]] = deque()
-        """Ended transactions whose markers may be at or above the high watermark, as (offset of the
-        marker, first offset), ascending. A transaction that lies completely within another one is
-        omitted."""
+        """For each ended transaction whose marker may not be below the high watermark yet: the
+        offset of the marker and the first offset of the transaction, ascending. A transaction is
+        left out if another one began before it and ended after it."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -109,8 +109,8 @@ class ProducerStates:
                 yield producer_id
 
     def state(self, producer_id: int) -> object:
-        """Returns an object that represents a producer's state. After a batch or marker of the
-        producer the result is another object, so that a caller can detect a change."""
+        """Returns an object that represents a producer's state. A batch or marker of the producer
+        replaces the object, so a caller that gets another object has detected a change."""
         return self._table.get(producer_id)
 
     # -- checks before an append
@@ -138,8 +138,8 @@ class ProducerStates:
 
     def check(self, batch: BatchHeader, from_zero: bool = False) -> None:
         """Raises AppendRefused unless ``batch``, which is not a duplicate, may be appended next.
-        With ``from_zero`` an unknown producer must begin with sequence number 0: in version 2 of
-        the transaction protocol (KIP-890) each transaction has an epoch of its own."""
+        With ``from_zero``, an unknown producer must begin with sequence number 0, because each
+        transaction of TV2 (KIP-890) has its own epoch."""
         producer_id = batch.producer_id
         state = self._table.get(producer_id) or NEW
         epoch = state[EPOCH]
@@ -173,9 +173,9 @@ class ProducerStates:
         """Raises AppendRefused unless a marker may end the producer's transaction. ``rules`` is the
         version of the transaction protocol.
 
-        With version 1 the marker's epoch must be at least the transaction's epoch. With version 2
-        the marker's epoch must be higher. An equal epoch is then accepted only for a repeated
-        marker, without an open transaction, or at the maximum epoch.
+        With version 1, the marker's epoch must be at least the transaction's epoch. With version 2,
+        the marker's epoch must be higher. An equal epoch is accepted only at the maximum epoch, or
+        without an open transaction (the marker is then a repetition).
         """
         state = self._table.get(producer_id)
         if state is None:
@@ -204,8 +204,8 @@ class ProducerStates:
     # -- updates by appended batches
 
     def note(self, batch: BatchHeader | Header) -> None:
-        """Applies a data batch of the log. A batch of an older epoch opens a transaction but does
-        not change the epoch; leaders reject such batches."""
+        """Applies a data batch of the log. A batch of an older epoch may begin a transaction, but
+        does not change the producer's epoch. (Leaders reject such batches.)"""
         producer_id = batch.producer_id
         if producer_id < 0:
             return
@@ -256,15 +256,15 @@ class ProducerStates:
             ended.popleft()
 
     def note_epoch(self, producer_id: int, epoch: int) -> None:
-        """Applies a control batch whose records a cleaner has removed. Its epoch still fences older
-        epochs."""
+        """Handles a control batch whose records a cleaner has removed. Raises the producer's epoch
+        to the epoch of the batch, so that older epochs stay fenced."""
         state = self._table.get(producer_id) or NEW
         if state[EPOCH] < epoch:
             self._table.put(producer_id, (epoch, *state[TIMESTAMP:FIRST_BATCH]))
 
     def aborted_by(self, batches: Sequence[BatchHeader | Ended]) -> list[Aborted]:
-        """Returns the entries that an append of ``batches``, in order, adds to the index of aborted
-        transactions."""
+        """Returns the entries that an append of ``batches`` adds to the index of aborted
+        transactions. The entries are in the order of the batches."""
         opened = self.open_transactions
         begun: dict[int, int] = {}
         over: set[int] = set()
@@ -349,8 +349,8 @@ class ProducerStates:
     # -- snapshots
 
     def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
-        """Yields dicts that map some producer ids to the last offset of the producer's data batches
-        (-1 if none) and its epoch. The states may change between two dicts."""
+        """Yields dicts, each with some of the producer ids. A value is the last offset of
+        the producer's data batches (-1 if none), and its epoch. States may change in between."""
         for piece in self._table.pieces():
             yield {
                 producer_id: (
@@ -366,8 +366,8 @@ class ProducerStates:
         return ProducerImage(offset, self._table.freeze())
 
     def thaw(self) -> None:
-        """Called when the image that `freeze` returned is no longer read. Later changes of the
-        states then cost no more than before `freeze`."""
+        """Must be called when the image that `freeze` returned is no longer needed. Afterwards,
+        changes of the states are as cheap as before `freeze`."""
         self._table.thaw()
 
     def restore(self, data: bytes) -> bool:

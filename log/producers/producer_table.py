@@ -19,15 +19,15 @@ is not set is -1."""
 EPOCH, TIMESTAMP, COORDINATOR_EPOCH, BEGAN, FIRST_BATCH = range(5)
 A_BATCH = 4
 LAST_SEQUENCE, LAST_DELTA, LAST_OFFSET = -4, -3, -2
-"""The indexes of the fields of the last batch in a State with at least one batch. LAST_SEQUENCE is
-the index of the sequence number of the batch's first record."""
+"""The indexes of three numbers about the last batch in a State. LAST_SEQUENCE is the index of the
+sequence number of the batch's first record. A State without batches has none of these numbers."""
 NEW: State = (-1, -1, -1, -1)
 
 SPREAD_ABOVE = 2048
 """The maximum number of producers in one dict. A copy of a dict of this size takes 1 ms."""
 _A_PIECE = 256
-"""The number of producers that one step of an iteration handles. It is small because removing the
-last of a million producers may free all their memory, which takes 0.1 ms per MiB."""
+"""The number of producers in a list that `pieces` yields. The lists are short because removing
+producers may free much memory at once, which takes 0.1 ms per MiB."""
 _SHARDS = 257  # a prime, so that ids with distances of a power of two are spread
 
 
@@ -78,7 +78,8 @@ class ProducerTable:
         return tuple(self._shards)
 
     def thaw(self) -> None:
-        """Called when the result of `freeze` is no longer read. Changes then copy no more dicts."""
+        """Called when the result of `freeze` is no longer read. Later changes of producers need not
+        copy dicts."""
         self._frozen.clear()
 
     def clear(self) -> None:
@@ -91,8 +92,8 @@ class ProducerTable:
         self._shards = shards
         few = len(shards) == 1
         self.get: Callable[[int], State | None] = shards[0].get if few else partial(_find, shards)
-        """Returns the state of a producer, or None. The function is called for each batch, so it is
-        a single dict lookup while the table has only one dict."""
+        """A function that returns the state of a producer, or None. It is called for each batch, so
+        while the table has only one dict, it is the ``get`` of this dict."""
 
     def _thaw(self, index: int) -> None:
         if index in self._frozen:

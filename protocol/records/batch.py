@@ -1,8 +1,8 @@
 """Record batches of magic 2: reads headers and records, encodes batches, and changes fields of
 stored batches.
 
-The CRC-32C covers all bytes after it, from the attributes to the end. Base offset, batch length,
-leader epoch and magic precede the CRC. They can be changed without a new CRC.
+The CRC-32C covers all bytes after it, from the attributes to the end. The fields before the CRC can
+be changed without a new CRC: base offset, batch length, leader epoch and magic.
 """
 
 from __future__ import annotations
@@ -241,10 +241,11 @@ def validate_batch(
     deep: bool = False,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> None:
-    """Checks the CRC and the codec of a batch. With ``deep``, for a batch from a producer, also
-    checks its count and its records. Raises CorruptRecords.
+    """Checks the CRC and the codec of a batch. Raises CorruptRecords.
 
-    A batch in a log may have lost records to the cleaner; use ``records_of`` to check its records.
+    ``deep`` also checks the record count and the records. Use it only for a batch from a producer.
+    The cleaner may have removed records from a batch in a log: check such records with
+    ``records_of``.
     """
     end = header.position + header.batch_length + OVERHEAD
     actual = crc32c(memoryview(buffer)[header.position + _CHECKED_POSITION : end])

@@ -33,7 +33,7 @@ class Budget:
     budget does not suffice."""
 
     bytes_left: int
-    """The number of bytes to which record sections may still be decompressed."""
+    """The number of bytes that the decompression of record sections may still produce."""
     elements_left: int
     """The number of records and headers that may still be checked."""
     recompressed_left: int
@@ -69,8 +69,8 @@ class Budget:
             raise _over("the decompressed records of the request are too large in total") from None
 
     def take(self, elements: int) -> None:
-        """Charges for records, headers or messages that are checked. The caller counts a message as
-        `ELEMENTS_PER_MESSAGE` elements."""
+        """Charges the budget for records, headers or messages that are checked. The caller counts a
+        message as `ELEMENTS_PER_MESSAGE` elements."""
         self.elements_left -= elements
         if self.elements_left < 0:
             raise _too_many()
@@ -81,7 +81,7 @@ class Budget:
         self.recompressed_left -= size_bytes
         if self.recompressed_left < 0:
             raise _over(
-                "the records of the request that must be compressed again are too large in total"
+                "the request's records that the broker must recompress are too large in total"
             )
 
 

@@ -75,11 +75,10 @@ def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None)
 
 
 def _lz4_level(level: int | None) -> int:
-    """Returns the LZ4 level to use for the configured ``level``. None and Kafka's default, 9,
-    select the fast compressor.
+    """Returns the LZ4 level for the configured ``level``.
 
-    Any other ``level`` selects the thorough compressor. Its levels begin at 3, so lower levels are
-    raised to 3.
+    None and 9, Kafka's default, select the fast compressor. Any other level selects the thorough
+    compressor, whose levels begin at 3. Levels below 3 become 3.
     """
     return _LZ4_FAST if level is None or level == _LZ4_LEVEL else max(level, _LZ4_LEVEL_MIN)
 

@@ -102,7 +102,7 @@ class Converted(NamedTuple):
 
 
 def needs_conversion(entries: Buffer, magic: int) -> bool:
-    """Returns True if a complete entry has a later magic than ``magic``."""
+    """Returns True if a complete entry has a higher magic than ``magic``."""
     return any(header.magic > magic for header, _ in iter_stored(entries, partial=True))
 
 

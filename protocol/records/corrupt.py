@@ -32,8 +32,8 @@ class CorruptRecords(ProtocolError):
 
 
 class NoOldForm(CorruptRecords):
-    """A batch is compressed with zstd, which magic 0 and 1 do not support. Fetch v0-v3 returns the
-    ``error_code``."""
+    """Raised if a batch must be converted to magic 0 or 1 but is compressed with zstd, which these
+    formats do not support. The response to Fetch v0-v3 has this error's code."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, UNSUPPORTED_COMPRESSION_TYPE)

@@ -13,8 +13,8 @@ from protocol.buffer import Buffer
 
 
 def fallback_crc32c() -> Callable[[Buffer], int]:
-    """Returns CRC-32C (Castagnoli, reflected, RFC 3720) from crcmod, for systems without the C
-    package."""
+    """Returns the function of crcmod that computes CRC-32C (Castagnoli, reflected, RFC 3720), for
+    systems without the package `crc32c`."""
     import crcmod.predefined
 
     checksum = crcmod.predefined.mkPredefinedCrcFun("crc-32c")

@@ -81,8 +81,8 @@ def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
 def _check_passed(passed: int) -> None:
     if passed >= PASSED_MAX:
         raise OverBudget(
-            f"More than {PASSED_MAX:,} records precede this record in its batch, and the broker"
-            " skips no more than that."
+            f"The batch has more than {PASSED_MAX:,} records before this record; the broker can't"
+            " search that far."
         )
 
 
@@ -174,8 +174,8 @@ class _Message(NamedTuple):
 
 
 def _in_messages(entry: memoryview, header: BatchHeader, offset: int, limit: int) -> Found | None:
-    """Searches the record in a plain message or in a wrapper. In a wrapper of magic 1 the inner
-    offsets are relative."""
+    """Searches for the record in an uncompressed message or in a wrapper. In a wrapper of magic 1
+    the inner offsets are relative."""
     (message,) = _messages(entry)
     if not header.compression:
         return _found(message, message.offset, message.timestamp, offset)

@@ -31,8 +31,9 @@ _LENGTH = MARKER_BYTES - 12
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _CHECKED = struct.Struct(">hiqqqhii 5s hh B hi x")
-"""The bytes that the CRC covers: the header from the attributes on, then the record. The record has
-the bytes before the key, the key, the length of the value, the value, and a header count of 0."""
+"""The layout of the bytes of a marker's batch that the CRC covers: the header from the attributes
+on, then the record. The record consists of its bytes before the key, the key, the length of the
+value, the value, and a header count of 0."""
 _BEFORE_KEY = bytes.fromhex("20 00 00 00 08")
 """The record's bytes before the key: the length of the record, its attributes, two deltas of 0, and
 the length of the key. Lengths are zigzag varints."""
@@ -53,8 +54,8 @@ def encode_end_transaction(
     """Returns the control batch that ends a transaction in a partition. ``outcome`` is ABORT or
     COMMIT.
 
-    All markers have the same layout, so two packs suffice: they take 0.9 us, `encode_batch` takes
-    3.3 us.
+    All these batches have the same layout, so the function packs the whole batch with two structs.
+    It takes 0.9 us instead of the 3.3 us of `encode_batch`.
     """
     stamped = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
     checked = _CHECKED.pack(
@@ -77,12 +78,11 @@ def encode_end_transaction(
 
 
 def transaction_end(buffer: Buffer, header: BatchHeader) -> tuple[bool, int] | None:
-    """Returns whether a control batch is a COMMIT, and its coordinator epoch; None if the batch
-    does not end a transaction.
+    """Returns the result of the transaction that a control batch ends (True for COMMIT, False for
+    ABORT), and the coordinator epoch in its record; -1 if the record contains no epoch.
 
-    A control batch does not end a transaction if the cleaner has removed its record, or if its
-    record has another type. The epoch is -1 if the value of the record contains no epoch. Raises
-    CorruptRecords.
+    Returns None if the control batch does not end a transaction, because its record has another
+    type or was removed by the cleaner. Raises CorruptRecords.
     """
     records = records_of(buffer, header)
     key = records[0].key if records else None

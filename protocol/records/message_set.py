@@ -51,7 +51,8 @@ class Message:
 
     @property
     def compression(self) -> int:
-        """The codec of the message set in ``value``; 0 for a plain message."""
+        """The codec of the compressed message set that ``value`` contains; 0 if this message is not
+        a wrapper."""
         return self.attributes & _CODEC_BITS
 
     @property
@@ -67,9 +68,9 @@ class Message:
 class MessageSet:
     """The content of a message set, with decompressed wrappers.
 
-    ``compression`` is the codec of the last wrapper, 0 without a wrapper. ``timestamp_type`` is
-    that of the last entry. ``largest_entry_bytes`` is the size that the largest entry had before
-    decompression.
+    ``compression`` is the codec of the last wrapper, 0 without a wrapper. ``timestamp_type`` is the
+    timestamp type of the last entry. ``largest_entry_bytes`` is the size that the largest entry had
+    before decompression.
     """
 
     records: list[Record]
@@ -78,7 +79,8 @@ class MessageSet:
     timestamp_type: int = CREATE_TIME
     largest_entry_bytes: int = 0
     entries: list[tuple[Message, list[Record]]] = field(default_factory=list)
-    """Each entry with its records. ``records`` has the same records without the entries."""
+    """The entries of the set, each with its records. The field ``records`` has the same records as
+    one list."""
 
 
 def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator[Message]:
@@ -304,8 +306,8 @@ def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
 
 
 def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
-    """Adds ``base_offset`` to the offsets of a message set that was checked before. The offsets of
-    the set begin at 0.
+    """Returns a message set whose offsets are higher by ``base_offset``. The caller has already
+    checked the set; its offsets begin at 0.
 
     A wrapper of magic 0 is encoded again, because its inner offsets are absolute. With
     ``append_time``, messages of magic 1 get this timestamp and the type LOG_APPEND_TIME. Raises

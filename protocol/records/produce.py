@@ -50,8 +50,8 @@ from protocol.records.section import CheckedSection, check_section, decode_secti
 REQUEST_RATIO = 16
 """The number of decompressed record bytes that are allowed for each byte of the request."""
 REQUEST_BYTES_PER_ELEMENT = 64
-"""The number of decompressed bytes for which one record or header is allowed. 100 MiB may contain
-1.6 million records and headers."""
+"""A request may contain one record or header for each 64 decompressed bytes: 1.6 million records
+and headers in 100 MiB."""
 
 SMALL_BUDGET = (1 << 20, 4096, 1 << 15)
 """The `Budget` of records that are checked directly in the event loop. Such a check takes at most
@@ -65,9 +65,12 @@ _NO_MAGIC = -1
 def request_budget(size_bytes: int) -> Budget:
     """Returns the budget for all records of a request of ``size_bytes``.
 
-    A small request may cost as much as a single batch of the maximum size. A large request may cost
-    as much as well-compressed text of its size. Checking one mebibyte takes about 3 ms; additional
-    costs are counted as elements.
+    A small request may use as much as a single batch of the maximum size. The budget of a large
+    request grows with its size, and suffices for text that compresses well. The check of one
+    mebibyte takes about 3 ms.
+
+    The budget also limits the number of elements, since each element costs time in addition to its
+    bytes.
     """
     opened = max(DECOMPRESSED_BYTES_MAX, REQUEST_RATIO * size_bytes)
     return Budget(opened, opened // REQUEST_BYTES_PER_ELEMENT, opened)
@@ -81,11 +84,11 @@ def analyse(
     budget: Budget | None = None,
 ) -> Produced:
     """Validates the records of one partition of a Produce request of ``api_version``. ``now_ms`` is
-    wall time in milliseconds.
+    the wall time in milliseconds.
 
-    Raises CorruptRecords with Kafka's error code and, for single invalid records, their indexes.
-    Raises its subclass OverBudget if the records exceed ``budget``, which is by default the budget
-    of a request of this size.
+    Raises CorruptRecords with Kafka's error code; if single records are invalid, the exception has
+    their indexes. Raises OverBudget, a subclass of CorruptRecords, if the records exceed
+    ``budget``. The default budget is that of a request of this size.
     """
     if budget is None:
         budget = request_budget(0)

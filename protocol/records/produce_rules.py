@@ -24,7 +24,8 @@ class ProduceRules:
     """The settings of topic and broker for validation, in Kafka's units.
 
     ``compression`` is a codec; None means ``producer``. ``compression_level`` None means the
-    codec's default. The two bounds of timestamps are None for Kafka's default, the largest long.
+    codec's default. A bound of timestamps is None if it has Kafka's default, which is the largest
+    long.
     """
 
     max_message_bytes: int = 1048588
@@ -128,6 +129,6 @@ def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> 
 
 def refused_records(errors: list[RecordError], error_code: int, count: int) -> CorruptRecords:
     """Returns the error for ``count`` invalid records. ``errors`` describes the first of them. As
-    in Kafka, the message names three records."""
+    in Kafka, the error message names at most three records."""
     shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
     return CorruptRecords(f"{count} records are rejected. {shown}", error_code, tuple(errors))

@@ -127,8 +127,8 @@ def decode_section(
             delta = (bits >> 1) ^ -(bits & 1)
             if not previous < delta <= last_offset_delta:
                 raise CorruptRecords(
-                    f"Record {index} has offset delta {delta} after {previous}, but the last"
-                    f" offset delta of its batch is {last_offset_delta}.",
+                    f"Record {index} has offset delta {delta}, but it must be from {previous + 1}"
+                    f" to {last_offset_delta}, the last offset delta of the batch.",
                     INVALID_RECORD,
                 )
             previous = delta
@@ -261,8 +261,9 @@ def check_section(
     CorruptRecords like ``decode_section``, and OverBudget if the headers of the records exceed
     ``budget``.
 
-    Compiled code checks plain sections (protocol/c/sections.c), and this loop all others. For speed
-    the loop decodes short varints inline, and stretch.py checks records of one shape together.
+    Compiled code (protocol/c/sections.c) checks the sections that it supports, and the loop below
+    checks all others. For speed the loop decodes short varints inline, and stretch.py checks
+    consecutive records of equal layout together.
     """
     if _section_times is not None:
         times = _section_times(section, count, base_timestamp, find_null_keys)

@@ -5,9 +5,9 @@ with an offset and a size and have the magic at the same position, so a `BatchHe
 every entry.
 
 For an old message, base offset and last offset are the offset of the message. For a wrapper this is
-the offset of its last inner message, because the first is known only after decompression. Leader
-epoch and producer are missing. The largest timestamp is that of the message (magic 0: none). The
-record count of a wrapper is -1.
+the offset of its last inner message, because the offset of the first inner message is known only
+after decompression. Leader epoch and producer are missing. The largest timestamp is that of the
+message (magic 0: none). The record count of a wrapper is -1.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
 def stored_records(
     buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
-    """Returns the records of an entry with their offsets in the log. The entry is decompressed to
-    at most ``limit`` bytes. Raises CorruptRecords."""
+    """Returns the records of a batch or message with their offsets in the log. Decompresses to at
+    most ``limit`` bytes. Raises CorruptRecords."""
     if header.magic == 2:
         return records_of(buffer, header, limit)
     (message,) = iter_messages(memoryview(buffer)[header.position : header.end])

@@ -1,10 +1,10 @@
-"""Stretches: consecutive records of one shape, checked as tables instead of one by one.
+"""Stretches: consecutive records whose bytes have the same layout. They are checked together, as
+tables.
 
-Consecutive records often differ only in their contents: the lengths of record, key and value are
-the same, and so are the widths of the two deltas. Then each field of these records is a column: a
-slice of the section whose step is the size of a record. Columns are compared as bytes. The check is
-exact. As each record has the same length as the one before it, each begins where the previous one
-ends.
+The records of a stretch have equal lengths of record, key and value, and equal widths of the
+timestamp delta and the offset delta. So each field of these records is a column: a slice of the
+section whose step is the size of a record. Columns are compared as bytes. The check is exact: since
+all records have the same length, each record begins where the previous one ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from protocol.records.compression import Unpacked
 
 TRIALS_MAX = 4
-"""The number of failed attempts in a batch after which no further stretches are searched."""
+"""The maximum number of failed attempts to find a stretch in a batch. Then the search ends."""
 STRETCH_MIN = 16
 """The minimum number of records in a stretch. For fewer records, a check of each single record is
 as fast."""
@@ -35,8 +35,8 @@ DELTAS = b"".join(encode_varint(delta) for delta in range(DELTAS_MAX))
 
 
 def deltas_from(first: int, width: int, count: int) -> bytes:
-    """Returns the varints of ``count`` offset deltas from ``first`` on. Each has ``width`` bytes, 1
-    or 2. The result stops before a delta of another width."""
+    """Returns the varints of ``count`` consecutive offset deltas, which begin with ``first``. Each
+    varint has ``width`` bytes: 1 or 2. The result omits deltas that need more bytes."""
     if width == 1:
         return DELTAS[first : min(first + count, TWO_BYTES_FROM)]
     start = TWO_BYTES_FROM + 2 * (first - TWO_BYTES_FROM)
@@ -44,11 +44,11 @@ def deltas_from(first: int, width: int, count: int) -> bytes:
 
 
 class Stretch(NamedTuple):
-    """The number of records in a stretch, and extreme values of their timestamp deltas, encoded as
-    zigzag.
+    """The number of records in a stretch, and the extremes of their timestamp deltas.
 
-    ``latest`` is the largest even value (a delta of 0 or more); -1 if all values are odd.
-    ``earliest`` is the largest odd value (a negative delta); 0 if all values are even.
+    Deltas are in zigzag encoding: a delta of 0 or more is an even number, a negative delta is an
+    odd number. ``latest`` is the largest even number; -1 if all numbers are odd. ``earliest`` is
+    the largest odd number (the lowest negative delta); 0 if all numbers are even.
     """
 
     records: int
@@ -61,7 +61,8 @@ NONE = Stretch(0)
 
 
 class Places(NamedTuple):
-    """The positions of the parts of one record in its section, and the end of the record."""
+    """The positions of the fields of one record in the records section, and the position of the
+    record's end."""
 
     length: int
     attributes: int
@@ -97,8 +98,9 @@ def records_alike(section: Unpacked, places: Places, count: int) -> int:
 
 
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
-    """Checks the bytes at ``at``, ``at + stride`` and so on, at most ``count`` bytes. Returns the
-    number of bytes in ``kind`` before the first byte that is not in ``kind``."""
+    """Counts consecutive bytes that ``kind`` contains. Reads at most ``count`` bytes, at the
+    positions ``at``, ``at + stride`` and so on. Stops at the first byte that ``kind`` does not
+    contain."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
@@ -116,12 +118,12 @@ def deltas_ascend(
 
 
 def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
-    """Returns the stretch of records that follow the record in the bytes ``start`` to ``end``, have
-    the same layout as this record, and have consecutive offsets.
+    """Checks whether the records after a given record form a stretch: they have the same layout as
+    the given record, and consecutive offsets. Returns the stretch. Returns NONE if the stretch has
+    fewer than STRETCH_MIN records, or if the records have headers.
 
-    The record from ``start`` to ``end`` must be complete and valid, have the offset delta
-    ``index``, and be followed by ``left`` records. The result is NONE if the stretch has fewer than
-    STRETCH_MIN records, or if its records have headers.
+    The given record is in the bytes ``start`` to ``end``. It must be complete and valid, and have
+    the offset delta ``index``. ``left`` is the number of records that follow it.
     """
     stride = end - start
     count = min(left, (len(section) - end) // stride, DELTAS_MAX)

@@ -49,7 +49,8 @@ class Place(NamedTuple):
 
     @property
     def notice_path(self) -> str:
-        """The path of a notice about the pattern, without the sequence number."""
+        """The path of a notice about a change of the pattern. ZooKeeper appends a sequence number
+        to it."""
         return f"{CHANGES[self.pattern_type]}/{CHANGE}"
 
 

@@ -11,8 +11,8 @@ from protocol.znodes.fields import BadNode, Fields, encode
 CONFIG = "/config"
 TOPICS, BROKERS, CLIENTS, USERS, IPS = "topics", "brokers", "clients", "users", "ips"
 GROUPS = "groups"
-"""The type of consumer groups. Only Muster writes these nodes, because Kafka stores settings of
-groups only in KRaft."""
+"""The type of the entities that have settings of groups. Only Muster writes such nodes: Kafka
+supports settings of groups only in KRaft mode."""
 DEFAULT = "<default>"
 """The name of the default entity of a type. Its settings apply to all entities of the type."""
 CLIENT_KINDS = (CLIENTS, USERS, IPS)
@@ -78,8 +78,8 @@ def client_entity(entity_path: str) -> ClientEntity:
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> ClientEntity:
-    """Returns the entity that consists of these parts. A user must precede its client id. The name
-    None means the default entity of the type."""
+    """Returns the client entity with these parts. A part is a type and a name; the name None means
+    the default entity of the type. The part of a user must precede the part of its client id."""
     named = tuple(parts)
     path = "/".join(
         f"{kind}/{DEFAULT if name is None else sanitized(name)}" for kind, name in named

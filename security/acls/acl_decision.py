@@ -33,7 +33,7 @@ from security.principal import EVERYBODY
 
 
 class Rule(Enum):
-    """The reason of a decision that no ACL entry made."""
+    """The reason for a decision that does not follow from an ACL entry."""
 
     SUPER_USER = "super.users names the principal"
     NO_ACL_ALLOWS = "no ACL matches, and allow.everyone.if.no.acl.found is true"
@@ -103,11 +103,12 @@ class AclRules:
     def may_somewhere(
         self, principal: str, host: str, operation: Operation, kind: ResourceType
     ) -> Generator[None, None, bool]:
-        """Returns whether the operation is allowed on at least one conceivable resource of a type.
+        """Returns True if the operation is allowed on at least one possible resource of a type,
+        whether the resource exists or not.
 
-        An allow entry counts unless a deny entry covers all of its resources. Such a deny entry has
-        the same name, or a prefix of the name. The generator works in slices, because 20,000 allow
-        and 20,000 deny entries take 40 ms.
+        An allow entry has no effect if a deny entry covers all resources of the allow entry: the
+        deny entry has the same name, or a prefix of the name. The generator yields between parts of
+        the work, because 20,000 allow and 20,000 deny entries take 40 ms.
         """
         if self.verdict(principal, host, operation, kind, _A_NAME).is_allowed:
             return True

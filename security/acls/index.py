@@ -1,9 +1,9 @@
 """The index of the ACL entries, so that a decision reads only a few entries.
 
 Literal patterns are indexed by type and name, prefixed patterns by type and prefix, and the entries
-of a pattern by principal. Prefixes of a name are looked up only in the lengths of existing
-prefixes. So the time of a lookup depends on the number of different lengths, not on the number of
-entries.
+of a pattern by principal. A decision about a name looks up one prefix of the name for each length
+that a prefixed pattern has. So the time of a decision depends on the number of different lengths,
+not on the number of entries.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class AclIndex:
         self._principals: dict[tuple[ResourceType, str, Operation], dict[AclEntry, None]] = {}
         """The entries by resource type, principal and operation."""
         self._prefixes: dict[ResourceType, dict[str, Pattern]] = {}
-        """The prefixed patterns by type and prefix. A lookup by a string takes a tenth of the time
-        of a lookup by a pattern."""
+        """The prefixed patterns, by resource type and prefix. The key is a string, because a lookup
+        by a `Pattern` takes ten times as long."""
         self._lengths: dict[ResourceType, Counter[int]] = {}
         """By resource type, the number of prefixes of each length."""
         self._lengths_sorted: dict[ResourceType, list[int]] = {}

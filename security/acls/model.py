@@ -144,8 +144,8 @@ GRANTS: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""For each operation, the operations that imply it: an entry that allows one of them also allows
-the operation in the key. A deny entry denies no other operations."""
+"""For each operation, the operations that imply it: an allow entry for one of them also allows the
+operation in the key. Deny entries do not use this table."""
 
 
 # The lookup of an enum member takes longer than the other parts of a check, and there may be

@@ -37,8 +37,8 @@ id or address in a quota has an empty name."""
 
 
 class Entity(NamedTuple):
-    """A quota entity: the name of each part. None means the default entity, `ABSENT` that the
-    entity does not have the part."""
+    """A quota entity: the name of each part. None means the default entity. `ABSENT` means that the
+    entity does not have this part."""
 
     user: str | None = ABSENT
     client_id: str | None = ABSENT
@@ -51,8 +51,8 @@ class Entity(NamedTuple):
 
 
 def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Returns the entity in a request. Raises ValueError with a message for users for an entity
-    that Kafka rejects. Host names are not resolved."""
+    """Returns the entity in a request. For an entity that Kafka rejects, raises ValueError with a
+    message for users. Host names are not resolved."""
     given: dict[str, str | None] = {}
     for kind, name in parts:
         if kind not in (USER, CLIENT_ID, IP):
@@ -155,9 +155,9 @@ class Component(NamedTuple):
 
 
 def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:
-    """Returns the entities that have quotas and match all components. If ``strict``, entities with
-    other parts are omitted. Raises UnknownKind for an unknown entity type. If Kafka rejects the
-    filter, raises ValueError with a message for the user."""
+    """Returns the entities that have quotas and match all components. If ``strict`` is True, an
+    entity must not have components of other types. Raises UnknownKind for an unknown entity type.
+    Raises ValueError, with a message for the user, if Kafka rejects the filter."""
     wanted: dict[str, Component] = {}
     for component in components:
         if component.kind not in (USER, CLIENT_ID, IP):

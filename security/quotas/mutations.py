@@ -1,9 +1,9 @@
-"""The quota of partitions that requests may create or delete.
+"""The quota for the number of partitions that requests create or delete.
 
-If the client understands THROTTLING_QUOTA_EXCEEDED, topics are rejected while the bucket of permits
-is overdrawn. The topic that overdraws the bucket is still created or deleted. For an older client
-all topics are created or deleted, and the client is throttled afterwards. Source: KIP-599, Kafka
-3.9 ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
+If the client understands THROTTLING_QUOTA_EXCEEDED, its topics are rejected while the bucket of
+permits is overdrawn. The topic that overdraws the bucket is not rejected. For an older client, all
+topics are created or deleted, and the client is throttled afterwards. Source: KIP-599, Kafka 3.9
+``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ UNBOUND = Mutations()
 
 
 class BoundMutations(Mutations):
-    """Limits the partitions that a request creates or deletes by a quota. ``now_ms`` returns
-    monotonic time."""
+    """Applies a quota to the number of partitions that a request creates or deletes. ``now_ms``
+    returns monotonic time."""
 
     __slots__ = ("_is_over", "_is_strict", "_now_ms", "_tokens")
 

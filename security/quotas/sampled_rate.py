@@ -30,14 +30,15 @@ class _Window:
 
 
 class SampledRate:
-    """The rate of an amount over the latest windows, with the minimum divisor of replication. Times
+    """The rate of an amount over the latest time windows. The sum of the windows is divided by the
+    elapsed time, but at least by the length of one window, as in Kafka's replication quotas. Times
     are monotonic."""
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self.window_ms = window_ms
         self._most = windows + 1
-        """The maximum number of windows. It is one more than configured, because the oldest window
-        is only partly within the measured time."""
+        """The maximum number of stored windows. It is one more than the number in the setting,
+        because the measured time contains only a part of the oldest window."""
         self._span_ms = windows * window_ms
         self._windows: list[_Window] = []
         self._open = 0
@@ -55,12 +56,13 @@ class SampledRate:
         return total * 1000 / self._measured_ms(now_ms - since_ms)
 
     def _measured_ms(self, elapsed_ms: int) -> int:
-        """Returns the time in ms by which the sum of the windows is divided, if the oldest window
-        began ``elapsed_ms`` ago."""
+        """Returns the number of ms by which the sum of all windows is divided. ``elapsed_ms`` is
+        the time since the oldest window began."""
         return max(elapsed_ms, self.window_ms)
 
     def _whole(self, now_ms: int) -> tuple[float, int]:
-        """Returns the sum of all windows, and the time at which the oldest window began."""
+        """Returns the sum of the amounts in all windows of the rate, and the time at which the
+        oldest window began."""
         self._current(now_ms)
         total: float = 0
         since_ms = now_ms
@@ -86,8 +88,8 @@ class SampledRate:
 
 
 class ClientRate(SampledRate):
-    """The rate of a client. As in Kafka, the rate is the recorded amount divided by the measured
-    time, which counts as at least N - 1 windows if N windows are configured."""
+    """The rate of a client, as in Kafka: the recorded amount divided by the measured time. If N
+    windows are configured, a shorter measured time counts as N - 1 windows."""
 
     __slots__ = ()
 
@@ -100,8 +102,9 @@ class ClientRate(SampledRate):
         self._current(now_ms).amount -= amount
 
     def wait_ms(self, allowed_per_second: float, now_ms: int) -> int:
-        """Returns the throttle time in ms: if no more amounts are recorded, the rate equals the
-        allowed rate after this time. Returns 0 if the rate does not exceed the allowed rate."""
+        """Returns the throttle time in ms: the time after which the measured rate equals the
+        allowed rate, if nothing more is recorded. Returns 0 if the rate does not exceed the allowed
+        rate."""
         total, since_ms = self._whole(now_ms)
         measured_ms = self._measured_ms(now_ms - since_ms)
         if total * 1000 <= allowed_per_second * measured_ms:

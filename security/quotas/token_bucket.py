@@ -1,15 +1,17 @@
 """A bucket of permits for partitions that the controller creates and deletes.
 
-Permits accrue at the allowed rate, up to the number that accrues during all windows. While the
-bucket is not overdrawn, a request may take any number of permits, and may therefore overdraw the
-bucket once. Source: KIP-599, Kafka 3.9 ``TokenBucket``, ``ControllerMutationQuotaManager``.
+Permits accrue at the allowed rate. The bucket is full when it has the permits that accrue in the
+time span of all windows. While the bucket is not overdrawn, a request may take any number of
+permits, and may therefore overdraw the bucket once. Source: KIP-599, Kafka 3.9 ``TokenBucket``,
+``ControllerMutationQuotaManager``.
 """
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """The permits of one quota entity. Times are monotonic."""
+    """The token bucket of one quota entity: the permits that the entity may still use. Times are
+    monotonic."""
 
     __slots__ = ("_now_ms", "_permits", "_rate", "_windows_s")
 

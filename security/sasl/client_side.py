@@ -138,7 +138,8 @@ class ScramClient:
         return f"{_NO_BINDING}{self._first_bare}".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """Returns the message with the client's proof. After the broker's proof, returns None."""
+        """Answers the broker's first message with the client's proof. Verifies the broker's proof
+        in its second message, and returns None."""
         if self._signature is None:
             return self._proof(message)
         self._verify(message, self._signature)

@@ -37,8 +37,8 @@ class Mechanism(Protocol):
     """The broker's part of one login with one mechanism."""
 
     def tries(self, message: bytes) -> str | None:
-        """Returns the name of the user whose secret ``message`` claims to know; None if ``message``
-        claims no secret."""
+        """Returns the user name with which the client logs in, if ``message`` contains a secret or
+        a proof; otherwise None."""
 
     def step(self, message: bytes) -> Step:
         """Handles the client's next message. Returns its result."""
@@ -48,7 +48,7 @@ class Then(Enum):
     """The next step of a connection after it has received a frame of its SASL login."""
 
     GO_ON = "the answer is sent; the next frame belongs to the login"
-    SERVE = "the request is served as after a login; the next frame belongs to the login"
+    SERVE = "the broker answers this request as after a login; the next frame belongs to the login"
     LOGGED_IN = "the login is complete; the next frames are ordinary requests"
     FAIL = "after the delay the answer is sent and the connection is closed"
     CLOSE = "the connection is closed at once"
@@ -103,8 +103,8 @@ class Exchange:
         self._mechanism_name = ""
         self._mechanism: Mechanism | None = None
         self._refusal: str | None = None
-        """The reason why the mechanism rejects the login, until the client has confirmed the error
-        message; otherwise None."""
+        """The reason of a rejected login, while the broker waits for the client's response to the
+        error message; otherwise None."""
         self._renewal_began_ms: int | None = None
         self.login: Login | None = None
         """The last completed login; None before the first login is complete. A re-authentication
@@ -125,8 +125,8 @@ class Exchange:
         return self._mechanism_name
 
     def tries(self, token: bytes) -> str | None:
-        """Returns the name of the user for whom ``token`` is an attempt to log in with a secret;
-        None for any other ``token``."""
+        """Returns the user name if the client's message ``token`` contains a secret, so that it
+        counts as an attempt to log in. Otherwise returns None."""
         return None if self._mechanism is None else self._mechanism.tries(token)
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:

@@ -1,8 +1,8 @@
 """OAUTHBEARER: the client sends a token instead of a password.
 
-The caller passes the function that checks tokens. A rejection takes two messages: the broker sends
-the reason, the client confirms it, and only then the broker rejects the login. Source: RFC 7628;
-KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
+The caller passes the function that checks tokens. To reject a token, the broker sends the reason.
+The client answers with a second message, and only then the broker rejects the login. Source: RFC
+7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class OAuthBearerServer:
         self._refused: Refused | None = None
 
     def tries(self, message: bytes) -> str | None:
-        """Returns the message itself, because the user's name is unknown before the token is
-        checked. Returns None after a rejection, because then the message only confirms the
-        rejection."""
+        """Returns the whole message in place of a user name, because the user is unknown before the
+        token is checked. Returns None for the message that a client sends after its token was
+        rejected: this message only confirms the rejection."""
         return message.decode("latin-1") if self._refused is None else None
 
     def step(self, message: bytes) -> Step:
@@ -93,7 +93,11 @@ class OAuthBearerServer:
                 "Authentication failed: Client requested an authorization id that is different"
                 " from the token's principal name"
             )
-            return Refused(f"the token of {checked.name!r} requests another authorization id", said)
+            return Refused(
+                f"the client has a token of {checked.name!r}, but requests another authorization"
+                " id",
+                said,
+            )
         return Accepted(b"", checked.name, checked.expires_ms)
 
     def _refuse(self, refused: TokenRefused) -> Challenge:

@@ -30,8 +30,8 @@ def users_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def tried_name(message: bytes) -> str | None:
-    """Returns the user name if `log_in` compares a password for this message; None if it does
-    not."""
+    """Returns the user name in a PLAIN message; None if the message is malformed, so that `log_in`
+    checks no password."""
     tokens = message.split(b"\0", 3) if len(message) <= MESSAGE_BYTES_MAX else ()
     return tokens[1].decode(errors="replace") if len(tokens) == 3 and tokens[1] else None
 

@@ -1,10 +1,12 @@
 """The broker's part of SCRAM-SHA-256 and SCRAM-SHA-512.
 
-A login has four messages: the client's name and nonce; the salt, the iterations and the joined
-nonce; the client's proof; the broker's proof. The exchange does not reveal whether a name exists.
-An unknown name always gets the same salt and iterations, which look like those of users, and its
-proof is checked in the same way. Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``,
-``ScramMessages``, ``ScramFormatter``.
+A login has four messages. The client sends its user name and a nonce. The broker sends the salt,
+the number of iterations, and the client's nonce followed by its own nonce. The client sends its
+proof, and the broker sends its own proof.
+
+A client can't find out whether a user name exists: an unknown name always gets the same salt and
+iterations, which look like those of a user, and the broker checks the proof in the same way.
+Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``, ``ScramFormatter``.
 """
 
 from __future__ import annotations
@@ -57,11 +59,12 @@ class ScramServer:
         self._nonce = b""
         self._channel = b""
         self._said = b""
-        """The first messages of client and server, in the form in which the proof covers them."""
+        """The client's first message without its header, and then the server's first message. The
+        text that the proofs cover begins with these messages."""
 
     def tries(self, message: bytes) -> str | None:  # noqa: ARG002 - PLAIN's message has the name
-        """Returns the user name in the client's first message, because the final message proves the
-        password of this user. Returns None before the first message."""
+        """Returns the name of the user who tries to log in. The name is in the client's first
+        message; before this message, returns None."""
         return self._name if self._said else None
 
     def step(self, message: bytes) -> Step:
@@ -82,7 +85,7 @@ class ScramServer:
         if found["authzid"] is not None and _unescaped(found["authzid"]) not in ("", name):
             said = "Authentication failed: Client requested an authorization id that is different"
             return Refused(
-                f"user {name!r} requests another authorization id",
+                f"the client logs in as {name!r}, but requests another authorization id",
                 said + " from username",
             )
         extensions = dict(
@@ -119,7 +122,10 @@ class ScramServer:
         if not hmac.compare_digest(found["nonce"], self._nonce):
             said = "SCRAM: nonce of client-final-message does not match"
             if found["nonce"].endswith(self._nonce):
-                said += ": librdkafka before 2.6.1 doubles its own nonce, which Kafka 4 rejects too"
+                said += (
+                    ": librdkafka before 2.6.1 sends its nonce twice, which Kafka 4 also rejects;"
+                    " upgrade librdkafka"
+                )
             return Refused(said)
         mechanism, shown = self._mechanism, self._shown
         try:

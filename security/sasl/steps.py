@@ -1,4 +1,5 @@
-"""The results of a client's message in a login: a challenge, an acceptance or a rejection."""
+"""The possible results of a message from a client that logs in: a challenge, an acceptance or a
+rejection."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ class Challenge(NamedTuple):
 
     message: bytes
     refusal: str | None = None
-    """The reason for the operator if the message reports a rejection to the client; otherwise None.
-    """
+    """The reason why the login is rejected, for the log. None if ``message`` does not reject the
+    login."""
 
 
 class Accepted(NamedTuple):

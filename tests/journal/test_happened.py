@@ -62,7 +62,7 @@ def at(at_ms: int, kind: Kind = Kind.LEADER, broker: int = -1) -> Happened:
     return Happened(at_ms, kind, "offline", "it is so", broker)
 
 
-def test_journal_page_of_a_partition_keeps_the_last_entries_of_each_kind_and_broker() -> None:
+def test_journal_page_keeps_the_last_entries_of_each_kind_from_each_broker() -> None:
     page = HappenedPage("t-0")
     for at_ms in range(KEPT + 3):
         page.add(at(at_ms))
@@ -77,7 +77,7 @@ def test_journal_page_of_a_partition_keeps_the_last_entries_of_each_kind_and_bro
     assert page.last(Kind.MOVE) is None
 
 
-def test_entries_added_to_a_journal_page_are_unsaved_but_restored_entries_are_not() -> None:
+def test_unsaved_entries_include_added_entries_but_no_restored_entries() -> None:
     unsaved = Unsaved()
     page = HappenedPage("t-0", unsaved)
     page.restore(at(1))

@@ -81,7 +81,7 @@ def counted(journal: Pages[TwoRings]) -> int:
     return sum(page.bytes for page in found if page is not None)
 
 
-def test_journal_page_whose_last_entry_is_oldest_is_dropped_first() -> None:
+def test_full_journal_drops_the_page_whose_newest_entry_is_the_oldest() -> None:
     journal = pages(bytes_kept=350)
     for name in ("a", "b", "a", "c", "d"):
         say(journal, name, "x")
@@ -101,7 +101,7 @@ def test_oldest_entries_are_dropped_when_the_journal_has_only_one_page() -> None
     assert journal.bytes == page.bytes == 150
 
 
-def test_entries_added_to_a_journal_are_unsaved_but_restored_entries_are_not() -> None:
+def test_added_journal_entries_count_as_unsaved_and_restored_entries_as_saved() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     journal.restore("a", Said("read"))
@@ -164,13 +164,13 @@ def test_later_events_are_added_to_pages_when_an_earlier_event_causes_an_excepti
     assert [each.text[:1] for each in page.first] == ["x", "z"]
 
 
-def test_size_of_a_journal_page_includes_the_name_of_the_page() -> None:
+def test_size_of_a_journal_includes_the_names_of_its_pages() -> None:
     journal = pages()
     say(journal, "n" * 1000, "x")
     assert journal.bytes > 1000
 
 
-def test_method_save_counts_makes_young_entries_and_changed_counts_due_for_saving() -> None:
+def test_save_counts_marks_recent_entries_and_entries_with_changed_counts_for_saving() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     page = journal.turn_to("a")
@@ -185,7 +185,7 @@ def test_method_save_counts_makes_young_entries_and_changed_counts_due_for_savin
 
 
 @pytest.mark.parametrize(("ms", "ripe"), [(1999, []), (2000, ["a"]), (3000, ["a", "b"])])
-def test_journal_entry_with_a_minimum_age_is_saved_at_this_age(ms: int, ripe: list[str]) -> None:
+def test_journal_entry_is_saved_when_it_reaches_its_minimum_age(ms: int, ripe: list[str]) -> None:
     unsaved = Unsaved()
     unsaved.mark_old("a", 1, Said("a"), 2000)
     unsaved.mark_old("b", 1, Said("b"), 3000)
@@ -194,7 +194,7 @@ def test_journal_entry_with_a_minimum_age_is_saved_at_this_age(ms: int, ripe: li
     assert [*ripe, *unsaved.young] == ["a", "b"]
 
 
-def test_journal_entry_below_its_minimum_age_is_dropped_with_its_page() -> None:
+def test_young_journal_entry_is_never_saved_when_its_page_is_removed() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     journal.turn_to("a")
@@ -204,14 +204,14 @@ def test_journal_entry_below_its_minimum_age_is_dropped_with_its_page() -> None:
     assert (journal.bytes, journal.names()) == (0, [])
 
 
-def test_journal_entry_that_changes_before_it_is_saved_is_saved_once() -> None:
+def test_only_the_last_version_of_a_changed_journal_entry_is_saved() -> None:
     unsaved = Unsaved()
     for text in ("a", "b"):
         unsaved.mark("g", 1, Said(text))
     assert unsaved.take(9) == [("g", Said("b"))]
 
 
-def test_writer_of_the_journal_is_woken_once_until_all_entries_are_saved() -> None:
+def test_unsaved_journal_entries_wake_the_journal_writer_only_once() -> None:
     woken: list[int] = []
     unsaved = Unsaved(lambda: woken.append(len(unsaved)))
     for _ in range(2):

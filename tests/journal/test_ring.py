@@ -36,7 +36,7 @@ def test_ring_keeps_the_last_entries_and_drops_the_oldest() -> None:
     assert ring.last is ring.get(5)
 
 
-def test_method_put_with_an_existing_key_replaces_the_entry_and_appends_the_new_entry() -> None:
+def test_method_put_with_an_existing_key_removes_the_old_entry_and_appends_the_new_entry() -> None:
     ring = Counted(2)
     ring.put("a", Thing("a"))
     ring.put("b", Thing("b"))
@@ -53,7 +53,7 @@ def test_empty_ring_has_no_last_entry() -> None:
     assert ring.take("a") is None
 
 
-def test_ring_counts_the_old_size_of_a_changed_entry_until_measure_is_called() -> None:
+def test_size_of_a_changed_ring_entry_is_updated_only_when_measure_or_grow_is_called() -> None:
     ring = Counted(2)
     thing = Thing("a")
     ring.put("a", thing)

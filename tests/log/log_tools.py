@@ -86,7 +86,8 @@ def forget_producers(log: PartitionLog) -> None:
 
 
 def last_batches(log: PartitionLog) -> dict[int, tuple[int, int]]:
-    """Returns for each producer id the offset of its last data record, and its epoch."""
+    """Returns by producer id: the offset of the producer's last data record, and the producer's
+    epoch."""
     return {key: last for piece in log.producers.last_batches() for key, last in piece.items()}
 
 

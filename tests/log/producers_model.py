@@ -41,8 +41,8 @@ class Model:
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.forgotten = 0
-        """An offset. After a restart, the broker may not know a producer's batches before this
-        offset, except the producer's last batch."""
+        """A log offset. After a restart, the broker may no longer know the batches of a producer
+        before this offset, except the producer's last batch."""
 
     @property
     def end(self) -> int:

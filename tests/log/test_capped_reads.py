@@ -23,8 +23,8 @@ def filled_log(**settings: int) -> PartitionLog:
 
 
 def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> int:
-    """Returns the number of file reads of a log read, after an equal read has cached the file
-    positions."""
+    """Reads the log twice with the same arguments. Returns the number of file reads of the second
+    time, when the file positions are cached."""
     log.read(args[0], EVERYTHING, max_offset=args[1])
     reads = 0
     real = SimulatedFile.read
@@ -41,7 +41,7 @@ def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> 
 
 @pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("offset", [0, 20, 29])
-def test_repeated_read_with_a_max_offset_needs_no_additional_file_reads(
+def test_repeated_read_makes_the_same_number_of_file_reads_with_any_max_offset(
     offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled_log()
@@ -49,7 +49,7 @@ def test_repeated_read_with_a_max_offset_needs_no_additional_file_reads(
     assert reads_of(log, monkeypatch, offset, 30) == reads_of(log, monkeypatch, offset, 40)
 
 
-def test_max_offset_in_a_later_segment_needs_no_additional_file_read(
+def test_max_offset_in_a_later_segment_causes_no_additional_file_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = filled_log(segment_bytes=500)
@@ -79,7 +79,7 @@ def test_reads_end_at_the_given_max_offset(segment_bytes: int) -> None:
             assert found.count(b"value") == limit
 
 
-def test_truncation_invalidates_the_cached_position_of_a_max_offset() -> None:
+def test_read_below_max_offset_returns_the_new_records_after_a_truncation() -> None:
     log = filled_log()
     log.read(0, EVERYTHING, max_offset=30)
     log.truncate_to(20, NOW_MS)

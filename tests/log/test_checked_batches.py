@@ -60,7 +60,7 @@ def thoroughly(data: bytes) -> Found:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
-def test_fast_check_of_batches_finds_every_batch_of_every_message_format(chunk_bytes: int) -> None:
+def test_fast_check_of_a_log_finds_the_same_batches_as_the_thorough_check(chunk_bytes: int) -> None:
     found, damaged_at = quickly(DATA, chunk_bytes)
 
     assert damaged_at is None

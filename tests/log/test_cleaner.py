@@ -51,7 +51,8 @@ class Cleaned:
         self.writer = RandomLog(self.log, self.chance)
         self.first_dirty = 0
         self.rounds: list[tuple[int, int]] = []
-        """For each cleaning, the wall clock time and the offset at which it ended."""
+        """For each cleaning: the wall time in ms of the cleaning, and the offset up to which the
+        log is clean."""
 
     def round(self, **fields: int) -> CleanDone:
         self.writer.append(self.chance.randint(5, 60))
@@ -281,7 +282,7 @@ def test_tombstone_is_kept_for_delete_retention_ms_from_its_first_cleaning() -> 
     assert [record.key for record in all_records(log)] == [b"b", b"c"]
 
 
-def test_cleaning_keeps_tombstones_at_and_above_the_offset_keep_tombstones_from() -> None:
+def test_cleaning_keeps_tombstones_at_or_above_argument_keep_tombstones_from() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", None), (b"b", None), (b"c", b"1"))
@@ -475,7 +476,7 @@ def test_cleaner_throttle_waits_until_the_rate_is_met() -> None:
     assert emitted == [CleanProgress(1000), CleanProgress(4000)], "no second goes by in silence"
 
 
-def test_cleaner_throttle_without_a_rate_only_reports_progress() -> None:
+def test_cleaner_throttle_without_a_rate_limit_reports_progress_and_does_not_wait() -> None:
     times = iter([10.0, 10.5, 11.0, 11.9, 12.1])
     emitted: list[CleanProgress] = []
     throttle = Throttle(0.0, emitted.append, lambda: next(times), lambda _: pytest.fail("it waits"))

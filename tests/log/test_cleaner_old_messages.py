@@ -98,7 +98,9 @@ def test_cleaned_log_has_the_last_record_of_each_key(seed: int, magics: tuple[in
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_wrapper_that_loses_messages_keeps_codec_and_timestamp(magic: int) -> None:
+def test_wrapper_keeps_codec_and_timestamp_when_the_cleaner_removes_some_messages(
+    magic: int,
+) -> None:
     log = open_log(SimulatedFiles(), **SETTINGS, message_timestamp_type="LogAppendTime")
     records = [Record(n, NOW_MS if magic else -1, b"k%d" % (n % 2), b"%d" % n) for n in range(6)]
     log.append(encode(records, magic, 1), 0, NOW_MS + 50)

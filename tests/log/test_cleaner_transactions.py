@@ -68,8 +68,8 @@ def test_record_committed_in_the_active_segment_supersedes_older_records() -> No
 def test_transactional_batch_after_its_marker_supersedes_no_record(
     late_go: bool, left: list[int]
 ) -> None:
-    """If the batch superseded an older record, an uncommitted record could become the last record
-    of a key."""
+    """The batch is after the marker of its transaction, so its records are not committed. If they
+    superseded an older record, no committed record of the key would remain."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     end(log, 9, ABORT, epoch=1)

@@ -146,7 +146,7 @@ def test_modification_time_of_a_file_is_returned(fs: FileSystem, at: At) -> None
 # -- names
 
 
-def test_handle_of_a_renamed_file_has_the_new_name(fs: FileSystem, at: At) -> None:
+def test_open_file_has_its_new_path_after_a_rename(fs: FileSystem, at: At) -> None:
     file = fs.open(at("old"), create=True)
     file.write(0, b"x")
     fs.rename(at("old"), at("new"), file)
@@ -314,7 +314,7 @@ def test_fsync_of_a_directory_that_does_not_exist_raises_an_error(fs: FileSystem
         fs.fsync_directory(at("f"))
 
 
-def test_lock_of_a_locked_directory_is_refused(fs: FileSystem, at: At) -> None:
+def test_second_lock_of_a_locked_directory_is_refused(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("d"))
     fs.make_directory(at("e"))
     lock = fs.lock(at("d"))

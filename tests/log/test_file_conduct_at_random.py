@@ -40,8 +40,8 @@ CALLS = st.one_of(
 
 
 class Caller:
-    """Calls methods of a file system by name. Results of two file systems are comparable: open
-    files are returned as numbers, and errors as values."""
+    """Calls methods of a file system by name. Returns open files as numbers and errors as values,
+    so that the results of two file systems can be compared."""
 
     def __init__(self, fs: FileSystem, root: Path) -> None:
         self.fs = fs

@@ -57,7 +57,7 @@ def test_key_reader_returns_the_keys_and_offsets_of_the_records(seed: int) -> No
     assert key_bytes == sum(len(record.key or b"") for record in records)
 
 
-def test_consecutive_records_of_equal_layout_are_read_as_a_table(
+def test_consecutive_records_whose_bytes_have_the_same_layout_are_read_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     records = [Record(BASE + n, 5000, b"k%05d" % n, b"value") for n in range(5000)]

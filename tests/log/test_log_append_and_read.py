@@ -70,7 +70,7 @@ def test_log_append_time_replaces_the_producers_timestamps() -> None:
     assert log.active.max_timestamp_ms == NOW_MS
 
 
-def test_create_time_of_the_producer_is_kept() -> None:
+def test_record_timestamps_of_the_producer_are_kept_with_create_time() -> None:
     log = open_log(SimulatedFiles())
     assert log.append(batch(0, timestamp_ms=1), 0, NOW_MS).log_append_time_ms == -1
     [(_, header)] = log.scan()
@@ -222,7 +222,9 @@ def test_read_returns_whole_batches_up_to_max_bytes(
     assert (info.log_start_offset, info.log_end_offset) == (0, 6)
 
 
-def test_read_without_min_one_batch_returns_at_most_max_bytes(log: PartitionLog) -> None:
+def test_read_cuts_the_first_batch_at_max_bytes_when_min_one_batch_is_false(
+    log: PartitionLog,
+) -> None:
     info = log.read(0, 50, min_one_batch=False)
     assert len(info.data) == 50
     assert info.first_entry_incomplete

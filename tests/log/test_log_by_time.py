@@ -104,7 +104,7 @@ def test_list_offsets_version_0_returns_the_base_offsets_of_segments(
     assert segment_log().segment_offsets_before(timestamp_ms, max_offsets, 1000) == answer
 
 
-def test_list_offsets_version_0_returns_log_start_to_high_watermark() -> None:
+def test_list_offsets_version_0_returns_offsets_between_log_start_and_high_watermark() -> None:
     log = segment_log()
     assert log.segment_offsets_before(-1, 10, 1000, max_offset=1) == [1, 1, 0]
     log.delete_records(1)

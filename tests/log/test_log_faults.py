@@ -50,7 +50,7 @@ def test_poisoned_log_can_be_read_and_refuses_appends_with_the_reason() -> None:
             log.append_encoded(batch(1, b"1"), 1, 1, 1)
 
 
-def test_successful_probe_write_ends_the_poisoning_and_is_removed() -> None:
+def test_log_is_not_poisoned_after_a_successful_probe_write_and_drops_the_probe_bytes() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -262,7 +262,7 @@ def test_directory_added_during_a_flush_is_fsynced_by_the_next_flush() -> None:
     assert ("fsync_directory", DIRECTORY) in fs.calls
 
 
-def test_directory_whose_fsync_failed_stays_unsynced() -> None:
+def test_directory_whose_fsync_failed_stays_in_the_list_of_unsynced_directories() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

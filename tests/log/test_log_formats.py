@@ -98,7 +98,7 @@ def test_lookup_in_an_empty_offset_index_returns_the_segment_start(fs: Simulated
     assert (index.lookup(7), index.last()) == (1000, (-1, 1000))
 
 
-def test_index_entries_have_last_offsets_and_follow_the_index_interval() -> None:
+def test_index_has_an_entry_for_the_first_batch_after_each_index_interval() -> None:
     log = open_log(SimulatedFiles(), index_interval_bytes=100)
     log.append_encoded(b"".join(batch(offset, timestamp_ms=offset) for offset in range(8)), 0, 7, 7)
 

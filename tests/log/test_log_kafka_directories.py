@@ -47,7 +47,9 @@ def kafka(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict]:
     return data, json.loads((KAFKA_DIRECTORIES / request.param / "expect.json").read_text())
 
 
-def test_every_record_acknowledged_by_kafka_is_read(kafka: tuple[Path, dict]) -> None:
+def test_log_of_a_kafka_directory_has_every_record_that_kafka_acknowledged(
+    kafka: tuple[Path, dict],
+) -> None:
     data, expect = kafka
     logs = open_partitions(data, read_clean_shutdown(FS, str(data)))
 

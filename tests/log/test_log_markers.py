@@ -1,5 +1,4 @@
-"""Tests of the appends by transactional producers and by coordinators that a log accepts or
-refuses.
+"""Tests which appends of transactional producers and of coordinators a log accepts.
 
 Each row is a history of producer 7 and the expected answer to the last step of the history: "+" for
 an append at the log end, the offset of the earlier batch for a duplicate, or an error code.
@@ -188,7 +187,7 @@ MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
 )
 @pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
 @pytest.mark.parametrize(("history", "last", "answer"), [*BATCHES, *MARKERS])
-def test_result_of_a_transactional_append_depends_on_the_producer_history(
+def test_result_of_a_transactional_append_depends_on_earlier_batches_of_its_producer(
     history: Sequence[Send | End], last: Send | End, answer: int | str, after: str
 ) -> None:
     fs = SimulatedFiles()
@@ -277,7 +276,7 @@ def test_marker_without_a_transaction_is_not_indexed() -> None:
     assert log.aborted_between(0, 10) == []
 
 
-def test_index_entry_is_in_the_segment_of_its_marker() -> None:
+def test_transaction_index_entry_is_in_the_segment_of_the_abort_marker() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100)
     step(log, Send(0, 0))
@@ -309,7 +308,7 @@ def test_failed_abort_leaves_no_marker_and_no_index_entry(suffix: str, crash: bo
     assert open_log(fs).aborted_between(0, 9) == [], "the transaction was committed in the end"
 
 
-def test_index_entry_without_its_marker_is_removed_after_a_crash() -> None:
+def test_transaction_index_entry_without_its_marker_is_removed_after_a_crash() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     step(log, Send(0, 0))

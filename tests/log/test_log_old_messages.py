@@ -57,7 +57,7 @@ def test_log_of_old_messages_can_be_read_and_appended() -> None:
 
 
 @pytest.mark.parametrize("index_interval_bytes", [0, 1 << 20])
-def test_each_offset_is_located_at_the_message_or_wrapper_that_contains_it(
+def test_position_of_an_old_message_is_that_of_the_message_or_of_its_wrapper(
     index_interval_bytes: int,
 ) -> None:
     log = opened(index_interval_bytes=index_interval_bytes)
@@ -119,7 +119,7 @@ def test_zeros_after_the_last_message_are_truncated() -> None:
 
 
 @pytest.mark.parametrize("behind", [PLAIN_1, WRAPPER_1, NEW], ids=["plain", "wrapper", "batch"])
-def test_old_messages_after_damage_are_kept_in_a_file_with_suffix_cut(behind: bytes) -> None:
+def test_old_messages_after_damage_are_kept_in_a_dot_cut_file(behind: bytes) -> None:
     damaged = bytearray(PLAIN_0 + WRAPPER_0 + behind)
     damaged[len(PLAIN_0 + WRAPPER_0) - 1] ^= 1
     log = opened(bytes(damaged))

@@ -108,7 +108,7 @@ def test_least_recently_used_descriptor_is_closed(tmp_path: Path) -> None:
     assert busy.opened() is descriptor
 
 
-def test_data_of_a_read_and_a_scan_stays_readable_after_retention_deletes_the_segment(
+def test_earlier_reads_and_scans_can_use_a_segment_that_retention_has_deleted(
     tmp_path: Path,
 ) -> None:
     fs = OsFileSystem(open_files_max=1)
@@ -134,7 +134,9 @@ def test_data_of_a_read_and_a_scan_stays_readable_after_retention_deletes_the_se
     assert os.listdir(tmp_path / "t-0").count("00000000000000000000.log.deleted") == 0
 
 
-def test_scan_continues_on_a_segment_that_a_cleaned_segment_has_replaced(tmp_path: Path) -> None:
+def test_scan_of_a_segment_continues_after_a_cleaned_segment_has_replaced_it(
+    tmp_path: Path,
+) -> None:
     fs = OsFileSystem(open_files_max=1)
     config = LogConfig(**SETTINGS)
     log = PartitionLog.open(fs, str(tmp_path / "t-0"), "t", 0, config)

@@ -119,8 +119,8 @@ def test_new_segment_is_fsynced_before_the_recovery_point_reaches_it() -> None:
 def written_and_cut(
     fs: SimulatedFiles, chance: random.Random, written: Written
 ) -> tuple[PartitionLog, int]:
-    """Returns a log that was flushed and truncated at random offsets, as on a follower, and the new
-    end offset."""
+    """Appends, flushes at random, and truncates the log to a random end, as a follower does.
+    Returns the log and its new end offset."""
     log = open_log(fs, **SETTINGS)
     ends = [0]
     for _ in range(chance.randint(1, 8)):
@@ -140,7 +140,7 @@ def opened_after_power_loss(fs: SimulatedFiles, chance: random.Random) -> Partit
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_unsynced_truncation_leaves_a_prefix_of_the_old_log(seed: int) -> None:
+def test_power_loss_after_an_unsynced_truncation_leaves_a_prefix_of_the_old_log(seed: int) -> None:
     chance, fs, written = random.Random(seed), SimulatedFiles(), Written()
     log, _ = written_and_cut(fs, chance, written)
     kept = log.recovery_point
@@ -152,7 +152,9 @@ def test_unsynced_truncation_leaves_a_prefix_of_the_old_log(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_records_of_a_synced_truncation_do_not_return_after_a_power_loss(seed: int) -> None:
+def test_records_removed_by_an_fsynced_truncation_do_not_return_after_a_power_loss(
+    seed: int,
+) -> None:
     chance, fs, written = random.Random(seed), SimulatedFiles(), Written()
     log, end = written_and_cut(fs, chance, written)
     kept = log.recovery_point

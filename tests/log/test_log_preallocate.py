@@ -32,7 +32,7 @@ def test_roll_fails_on_a_full_disk_and_succeeds_when_the_disk_has_space_again() 
     assert [header.base_offset for _, header in log.scan()] == [0, 1, 2]
 
 
-def test_first_segment_fails_on_a_full_disk() -> None:
+def test_log_with_preallocation_cannot_be_created_on_a_full_disk() -> None:
     fs = SimulatedFiles()
     fs.capacity_bytes = SEGMENT_BYTES // 2
 

@@ -154,7 +154,7 @@ def test_producer_snapshot_is_written_at_a_roll_and_restored() -> None:
     assert snapshot_of(again.producers) == snapshot_of(log.producers)
 
 
-def test_log_without_records_has_no_snapshot() -> None:
+def test_log_without_records_has_no_producer_snapshot() -> None:
     fs = SimulatedFiles()
     open_log(fs).close()
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".snapshot")]
@@ -195,8 +195,6 @@ def test_truncation_restores_the_earlier_producer_state() -> None:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [1, 2, 3])
 def test_deletion_of_records_preserves_producer_sequence_numbers(start: int, clean: bool) -> None:
-    """The log start offset is after the newest snapshot: inside the active segment or at the end of
-    this segment."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for sequence in range(3):

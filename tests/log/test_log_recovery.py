@@ -219,7 +219,7 @@ def test_batches_are_not_checked_after_a_clean_stop() -> None:
     assert values(log, 4) == [(4, b"4")]
 
 
-def test_partial_batch_at_the_end_is_refused_after_a_clean_stop() -> None:
+def test_log_that_ends_with_a_partial_batch_is_refused_after_a_clean_stop() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches()[:200])
 
@@ -346,7 +346,7 @@ def test_log_that_ends_below_its_start_offset_is_reset_to_the_start_offset() -> 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_leader_epochs_never_repeat_after_a_power_loss(seed: int) -> None:
+def test_leader_epoch_after_a_power_loss_is_higher_than_all_earlier_epochs(seed: int) -> None:
     """A coordinator writes its leader epoch into transaction markers. Data partitions refuse a
     marker with a lower epoch than that of an earlier marker."""
     chance = random.Random(seed)

@@ -89,7 +89,7 @@ def test_retention_keeps_segments_above_the_high_watermark() -> None:
     assert log.apply_retention(DAY_MS, max_offset=2) == [0, 1]
 
 
-def test_records_without_timestamps_expire_by_their_file_time() -> None:
+def test_records_without_timestamps_expire_by_the_modification_time_of_their_file() -> None:
     fs = SimulatedFiles(now_ms=10_000)
     log = open_log(fs, segment_bytes=100, retention_ms=500)
     append_values(log, b"0", b"1", timestamp_ms=-1)

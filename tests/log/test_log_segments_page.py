@@ -33,7 +33,7 @@ def test_bytes_on_the_segments_page_equal_the_bytes_that_a_log_writes() -> None:
     }
 
 
-def test_log_opens_from_the_bytes_of_the_segments_page() -> None:
+def test_log_opens_with_the_example_bytes_of_the_segments_page() -> None:
     fs = SimulatedFiles()
     for name, data in files_of_the_page().items():
         fs.put(f"{DIRECTORY}/{name}", data)

@@ -172,7 +172,7 @@ def test_crash_before_a_snapshot_write_loses_no_producer() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_producer_snapshot_has_the_state_at_the_roll() -> None:
+def test_producer_snapshot_has_the_producer_state_when_the_segment_was_rolled() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     then = snapshot_of(log.producers)
@@ -214,7 +214,7 @@ def test_unwritten_snapshot_is_dropped_when_the_log_is_truncated(cut_to: int) ->
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_log_closed_during_a_snapshot_writes_only_the_final_snapshot() -> None:
+def test_close_during_a_snapshot_of_producers_writes_only_the_final_snapshot() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     image = log.image
@@ -229,7 +229,7 @@ def test_log_closed_during_a_snapshot_writes_only_the_final_snapshot() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_rolls_during_a_snapshot_write_share_the_next_snapshot() -> None:
+def test_two_segment_rolls_while_a_producer_snapshot_is_written_cause_one_more_snapshot() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     first = log.image
@@ -251,7 +251,7 @@ def test_rolls_during_a_snapshot_write_share_the_next_snapshot() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_failed_snapshot_is_skipped_until_the_next_roll() -> None:
+def test_producer_snapshot_is_not_retried_before_the_next_roll_when_its_write_fails() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     image = log.image
@@ -271,7 +271,7 @@ def test_failed_snapshot_is_skipped_until_the_next_roll() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_retention_keeps_segments_needed_until_the_snapshot_is_written() -> None:
+def test_retention_keeps_a_segment_until_a_producer_snapshot_includes_its_records() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     write(log, log.image)

@@ -102,7 +102,7 @@ def test_error_names_a_segment_missing_in_the_middle(clean: bool, gone: int) -> 
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_error_names_a_segment_missing_at_the_beginning(clean: bool) -> None:
+def test_error_about_missing_files_names_a_missing_first_segment(clean: bool) -> None:
     fs = five_segments(clean)
     remove(fs, 0)
 

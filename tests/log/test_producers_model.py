@@ -194,8 +194,8 @@ class Play:
         self.model.forgotten = self.model.end
 
     def write_image(self) -> None:
-        """Performs one step of writing the producer snapshot of a roll. The written snapshot must
-        have the state at the roll."""
+        """Performs one step of writing a producer snapshot after a roll. When the snapshot is
+        written, asserts that it has the state of the producers at the time of the roll."""
         image = self.image or self.log.image
         if image is None:
             return
@@ -261,8 +261,8 @@ class Play:
 
 
 def play(numbers: list[int]) -> None:
-    """``numbers`` determine the steps. Performs the steps twice: with snapshots that are written at
-    once, and with snapshots that are written in steps."""
+    """Performs the steps that ``numbers`` determine, twice: first with snapshots that are written
+    at once, then with snapshots that are written in steps."""
     Play(numbers).run(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_table, "SPREAD_ABOVE", 1)
@@ -276,7 +276,7 @@ def numbers_of(seed: int, count: int = 90) -> list[int]:
 
 @pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("seed", range(60))
-def test_producer_state_equals_that_of_the_model_after_long_histories(seed: int) -> None:
+def test_producer_state_equals_the_state_of_the_model_after_long_histories(seed: int) -> None:
     play(numbers_of(seed))
 
 

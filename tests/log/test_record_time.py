@@ -62,7 +62,7 @@ def test_time_of_a_removed_record_is_the_timestamp_of_the_next_record() -> None:
     assert first_record_time(log, 8) == (NOW_MS + 99, False)
 
 
-def test_time_reader_does_not_return_the_delete_horizon() -> None:
+def test_first_record_time_does_not_return_the_delete_horizon_of_the_batch() -> None:
     log = open_log(SimulatedFiles())
     horizon = encode_batch(records(3), delete_horizon_ms=NOW_MS + 86_400_000)
     log.append_encoded(horizon, 0, 2, NOW_MS)
@@ -106,7 +106,7 @@ def test_time_reader_returns_the_base_timestamp_of_a_large_compressed_batch(
     assert first_record_time(log, 0) == (NOW_MS, False), "the first one is exact all the same"
 
 
-def test_time_reader_finds_the_timestamps_of_messages_of_magic_1_but_not_0() -> None:
+def test_first_record_time_is_known_for_magic_1_but_not_for_magic_0() -> None:
     log = open_log(SimulatedFiles())
     old = [OldRecord(index, NOW_MS + index, None, b"v") for index in range(3)]
     log.append_encoded(encode_set(old, 1), 0, 2, NOW_MS)
@@ -143,8 +143,9 @@ def mixed_log() -> PartitionLog:
 
 
 @given(wanted=st.lists(st.integers(0, 125), max_size=40))
-def test_time_reader_returns_the_same_times_when_it_is_reused(wanted: list[int]) -> None:
-    """The test passes the offsets to the reused reader in any order."""
+def test_reused_time_reader_returns_correct_times_for_offsets_in_any_order(
+    wanted: list[int],
+) -> None:
     reader = TimeReader(LOG.segments)
     assert [shown(reader.first_at(each)) for each in wanted] == [ALONE[each] for each in wanted]
 

@@ -100,8 +100,8 @@ def test_invalid_fetch_response_is_refused_without_an_append(data: bytes, why: s
 
 
 def test_batch_that_begins_below_the_log_end_offset_raises_exception_below_end() -> None:
-    """A leader sends a batch that begins below the log end offset if the follower was reset to the
-    leader's log start offset and this offset is inside a batch."""
+    """A leader sends such a batch if the follower was reset to the log start offset of the leader,
+    and this offset is inside the batch."""
     log = follower()
     log.start_at(5, NOW_MS)
     with pytest.raises(BelowEnd) as below:
@@ -130,7 +130,7 @@ def test_follower_rolls_its_segments_according_to_its_own_settings() -> None:
     assert [header.base_offset for _, header in log.scan()] == list(range(10))
 
 
-def test_method_append_replicated_accepts_a_bounded_number_of_batches() -> None:
+def test_one_call_of_append_replicated_appends_a_bounded_number_of_batches() -> None:
     log = follower()
     data = b"".join(batch(n) for n in range(AT_ONCE + 10))
     taken = log.append_replicated(data, NOW_MS)
@@ -204,7 +204,7 @@ def test_truncated_follower_equals_its_leader_after_new_appends(offset: int) -> 
     assert stored(log) == stored(leader)
 
 
-def test_replicated_marker_batch_without_its_record_raises_the_producer_epoch() -> None:
+def test_replicated_marker_batch_without_records_updates_the_producer_epoch() -> None:
     emptied = encode_batch(
         [], base_offset=0, last_offset=0, base_timestamp=NOW_MS, max_timestamp=NOW_MS,
         producer_id=7, producer_epoch=4, is_transactional=True, is_control=True,
@@ -216,7 +216,7 @@ def test_replicated_marker_batch_without_its_record_raises_the_producer_epoch() 
     assert (producer.epoch, dict(log.producers.open_transactions)) == (4, {})
 
 
-def test_full_disk_poisons_a_replicated_log_until_a_probe() -> None:
+def test_full_disk_poisons_a_replicated_log_until_a_probe_write_succeeds() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append_replicated(batch(0), NOW_MS)
@@ -260,7 +260,7 @@ def test_new_leader_epoch_is_written_before_its_first_batch() -> None:
     assert log.epochs.latest == 2
 
 
-def test_method_start_at_removes_all_records_producers_and_transactions() -> None:
+def test_log_method_start_at_empties_the_log_and_forgets_producers_and_transactions() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=200)
     log.append_replicated(b"".join(batch(n, b"x" * 50) for n in range(10)), NOW_MS)

@@ -77,7 +77,7 @@ def _packed(number: int) -> bytes:
 
 @pytest.mark.parametrize("count", [70, 5000])
 @pytest.mark.parametrize("offset", [0, 5, 10, 11, 640, 650, 49_990, 50_001])
-def test_transaction_index_truncation_removes_entries_by_marker_offset(
+def test_transaction_index_truncation_removes_entries_whose_marker_is_truncated(
     count: int, offset: int
 ) -> None:
     fs = SimulatedFiles()
@@ -138,7 +138,7 @@ def test_aborted_transaction_over_several_segments_is_found_from_each_segment() 
         assert log.aborted_in(info, offset, log.log_end_offset) == [(99, 0)]
 
 
-def test_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
+def test_read_of_a_replaced_segment_returns_the_aborted_transactions_of_the_segment() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=150)
     ended(log, 1)
     ended(log, 2, committed=True)
@@ -151,8 +151,8 @@ def test_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_partial_read_returns_only_overlapping_aborted_transactions(sealed: bool) -> None:
-    """A read that max_bytes limits takes its end offset from the offset index. The index is in
-    memory or, for a sealed segment, in its file."""
+    """If ``max_bytes`` limits a read, the end offset of the read comes from the offset index. The
+    index is in memory or, for a sealed segment, in its file."""
     log = open_log(SimulatedFiles(), index_interval_bytes=300)
     for producer_id in range(1, 101):
         ended(log, producer_id)

@@ -15,7 +15,7 @@ versions = st.integers(0, 4)
 
 
 @given(versions, int64, int32, names, int64, int64)
-def test_offset_value_equals_that_of_the_reference_codec(
+def test_offset_value_is_decoded_as_by_the_reference_codec(
     version, offset, leader_epoch, metadata, committed, expires
 ) -> None:
     value = {
@@ -39,7 +39,9 @@ def test_offset_value_equals_that_of_the_reference_codec(
 
 
 @given(versions, group_values)
-def test_group_value_equals_that_of_the_reference_codec(version: int, group: GroupValue) -> None:
+def test_value_of_a_group_record_equals_that_of_the_reference_codec(
+    version: int, group: GroupValue
+) -> None:
     value = {
         "protocol_type": group.protocol_type,
         "generation": group.generation_id,

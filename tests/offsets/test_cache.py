@@ -1,4 +1,5 @@
-"""Tests of the offset cache. After any sequence of records it has the same offsets as a dict."""
+"""Tests of the offset cache. After any sequence of records, the cache has the same offsets as a
+dict."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ TestCacheAgainstDict = CacheAgainstDict.TestCase
 TestCacheAgainstDict.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
-def test_later_offset_applies_when_a_run_has_a_partition_twice() -> None:
+def test_second_offset_applies_when_a_commit_contains_a_partition_twice() -> None:
     cache = OffsetCache()
     run = commit("g", "t", {}, partitions=[4, 4], offsets=[1, 2], leader_epochs=[0, 0])
     cache.replay(run, 10)
@@ -133,7 +134,7 @@ def test_metadata_column_is_none_when_all_metadata_is_empty() -> None:
     assert cache.fetch("g", "t", [0, 1]).metadata is None
 
 
-def test_offset_of_a_huge_partition_number_takes_less_than_2000_bytes() -> None:
+def test_cache_uses_less_than_2000_bytes_for_an_offset_of_the_highest_partition_number() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {2**31 - 1: 7}), 0)
     assert cache.fetch("g", "t", [2**31 - 1]).offsets == [7]
@@ -211,7 +212,7 @@ def test_offset_of_an_unknown_group_or_topic_is_minus_one(group_id: str) -> None
     )
 
 
-def test_sparse_columns_become_dense_when_partitions_fill_up() -> None:
+def test_offset_cache_changes_from_sparse_to_dense_columns_when_it_has_many_partitions() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {990: 1, 995: 2}, metadata=["", "mine"]), 0)
     cache.replay(commit("g", "t", {700: 3}, expire_timestamp_ms=77), 2)

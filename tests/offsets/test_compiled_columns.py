@@ -24,7 +24,8 @@ from tests.protocol.codecs_both_ways import built
 
 GROUPS, TOPICS = ("billing", "audit"), ("orders", "bills", "réponses")
 PLAIN = "bills"
-"""The topic whose partitions have neither metadata, nor expiry times, nor distant numbers."""
+"""The topic whose offsets have no metadata and no expiry times. Its partition numbers are
+consecutive."""
 NOW = Now(0, 1_000_000)
 
 
@@ -46,7 +47,7 @@ def numbers(chance: random.Random, values: list[int]) -> Sequence[int]:
 
 
 def partitions_of(chance: random.Random, topic: str) -> list[int]:
-    """Returns partition numbers: usually a few consecutive ones, sometimes any."""
+    """Returns partition numbers: usually a few consecutive numbers, sometimes random numbers."""
     first, count = chance.choice((0, 0, 1, 7)), chance.choice((1, 1, 2, 10))
     if topic == PLAIN or chance.random() < 0.9:
         return list(range(first, first + count))
@@ -72,7 +73,9 @@ def run_of(chance: random.Random) -> Run:
 
 
 def replay_all(found: OffsetCache, runs: Sequence[Run], base_offset: int) -> int:
-    """Replays as `GroupShard.replay_all`; returns the number of runs that Python replayed."""
+    """Replays ``runs`` into the cache as `GroupShard.replay_all` does: with compiled code where
+    this is possible, otherwise with Python code. Returns the number of runs that the Python code
+    replayed."""
     index = by_python = 0
     while True:
         index, base_offset = found.replay_plain(runs, index, base_offset)
@@ -133,7 +136,7 @@ def commit_of(chance: random.Random) -> OffsetCommit:
     return OffsetCommit("", "billing", -1, "", None, retention_ms, topics, "", "", "", False)
 
 
-def test_compiled_code_makes_the_same_runs_of_a_commit_as_python_code(
+def test_commit_has_the_same_outcome_in_compiled_code_and_in_python_code(
     compiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(1)

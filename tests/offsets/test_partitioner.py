@@ -44,7 +44,7 @@ def test_random_group_id_has_the_java_hash_of_its_utf16_units(group_id: str) -> 
     assert java_hash(group_id) % (1 << 32) == value
 
 
-def test_hash_of_the_longest_group_id_runs_few_lines_of_python() -> None:
+def test_hash_of_a_group_id_of_maximum_length_executes_few_python_lines() -> None:
     steps = 0
 
     def trace(frame: object, event: str, argument: object) -> object:

@@ -1,5 +1,5 @@
-"""Tests of pending transactional offsets. After a replay of the log they equal those of a model
-that uses dicts."""
+"""Tests of pending transactional offsets. After a replay of the log, the pending offsets equal
+those of a model that uses dicts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def offset(cache: OffsetCache, partition: int = 0) -> int:
 
 
 @pytest.mark.proves("transactions 26")
-def test_commit_with_the_higher_log_offset_applies_after_the_transaction() -> None:
+def test_end_of_a_transaction_keeps_the_commit_with_the_higher_log_offset() -> None:
     plain, transactional = run({0: 10}), pending(7, run({0: 8}))
     end = marker(7, committed=True)
     assert offset(folded(transactional, plain, end)) == 10
@@ -66,7 +66,7 @@ def test_later_offset_of_a_transaction_replaces_the_earlier_offset() -> None:
     ]
 
 
-def test_two_producers_have_pending_offsets_of_one_partition() -> None:
+def test_two_producers_can_have_pending_offsets_for_the_same_partition() -> None:
     runs = [pending(7, run({0: 1})), pending(8, run({0: 2, 1: 3})), marker(8, committed=True)]
     cache = folded(*runs[:2])
     assert cache.pending.producers("g", "t") == {0: (7, 8), 1: (8,)}
@@ -83,7 +83,7 @@ def test_tombstone_removes_the_pending_offset() -> None:
     assert cache.keys("g") == [("t", 1)]
 
 
-def test_new_offset_also_replaces_metadata_and_expiry_time() -> None:
+def test_transactional_commit_replaces_offset_metadata_and_expiry_time() -> None:
     expiring = run({0: 4}, text="mine")
     expiring.expire_timestamp_ms = 99
     cache = folded(run({0: 1, 1: 1}, text="old"), pending(7, expiring), marker(7, committed=True))
@@ -94,12 +94,12 @@ def test_new_offset_also_replaces_metadata_and_expiry_time() -> None:
     assert cache.get("g", "t", 0) == (5, 3, "", 9, -1, 4)
 
 
-def test_pending_offsets_of_distant_partitions_are_committed() -> None:
+def test_pending_offsets_are_committed_when_partition_numbers_are_far_apart() -> None:
     cache = folded(run({0: 1}), pending(7, run({2**31 - 1: 2, 5: 3})), marker(7, committed=True))
     assert cache.keys("g") == [("t", 0), ("t", 5), ("t", 2**31 - 1)]
 
 
-def test_function_deletable_excludes_partitions_with_a_later_pending_offset() -> None:
+def test_offset_is_not_deletable_when_its_partition_has_a_later_pending_offset() -> None:
     cache = folded(
         run({0: 1, 1: 1, 2: 1}),  # log offsets 0 to 2
         pending(7, run({1: 2, 3: 2})),  # log offsets 3 and 4

@@ -140,7 +140,7 @@ def test_records_with_keys_of_unknown_types_are_skipped_and_counted() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100, 200])
 @pytest.mark.parametrize("first_delta", [0, 1, 60, 63, 64, 200, 8100, 8191, 8192, 20_000])
-def test_fast_encoder_of_commits_writes_the_same_bytes_as_the_encoder_of_single_records(
+def test_encoder_of_whole_commits_writes_the_same_bytes_as_the_encoder_of_one_record(
     count: int, first_delta: int
 ) -> None:
     run = commit(count, "группа", "orders")
@@ -158,7 +158,9 @@ def test_fast_encoder_of_commits_writes_the_same_bytes_as_the_encoder_of_single_
 
 @pytest.mark.campaign
 @given(offset_runs())
-def test_independent_decoder_returns_the_encoded_offsets(run: OffsetRun) -> None:
+def test_encoded_offsets_are_decoded_to_the_same_values_by_the_decoder_of_the_tests(
+    run: OffsetRun,
+) -> None:
     meant = {
         (run.topic, partition): ModelOffset(
             run.offsets[i],
@@ -174,7 +176,7 @@ def test_independent_decoder_returns_the_encoded_offsets(run: OffsetRun) -> None
 
 
 @given(group_runs())
-def test_independent_decoder_returns_the_encoded_group(run: GroupRun) -> None:
+def test_decoder_of_the_test_model_returns_the_encoded_group(run: GroupRun) -> None:
     meant = {} if run.value is None else {run.group_id: model_group(run.value)}
     assert read_log(batch(run)).groups == meant
 
@@ -247,7 +249,7 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("first_delta", [0, 40, 8100])
 @pytest.mark.parametrize("changes", NEIGHBOURS.values(), ids=NEIGHBOURS)
-def test_consecutive_runs_of_similar_records_are_decoded_without_loss(
+def test_similar_records_of_consecutive_commits_are_decoded_without_loss(
     changes: dict, first_delta: int
 ) -> None:
     based, section, delta = [], b"", first_delta
@@ -259,7 +261,7 @@ def test_consecutive_runs_of_similar_records_are_decoded_without_loss(
 
 
 @pytest.mark.parametrize("place", range(43))
-def test_record_with_a_changed_byte_has_the_same_result_when_decoded_in_a_run_and_alone(
+def test_run_with_a_changed_byte_is_decoded_as_when_its_records_are_decoded_one_by_one(
     place: int,
 ) -> None:
     section = bytearray(run_records(commit(40), 0))
@@ -273,7 +275,7 @@ def test_record_with_a_changed_byte_has_the_same_result_when_decoded_in_a_run_an
     assert flattened(runs_of_section(bytes(section), 0, 40)) == flattened(one_by_one)
 
 
-def test_run_ends_at_a_gap_between_offsets() -> None:
+def test_decoded_offset_run_ends_at_a_gap_between_log_offsets() -> None:
     kept = [record for record in records_of_section(commit(6)) if record.offset in (0, 1, 4, 5)]
     section, count = encode_section(kept, 0, 0)
     found = runs_of_section(section, 100, count)
@@ -309,7 +311,7 @@ def test_unknown_version_of_a_value_is_refused() -> None:
 
 @pytest.mark.campaign
 @given(runs(), st.data())
-def test_damaged_records_section_is_read_or_raises_corrupt_record(run, data) -> None:
+def test_reading_damaged_records_returns_records_or_raises_corrupt_record(run, data) -> None:
     section = bytearray(run_records(run, 0))
     if data.draw(st.booleans()):
         del section[data.draw(st.integers(0, len(section))) :]
@@ -354,7 +356,7 @@ def test_run_with_a_string_above_32767_bytes_is_refused(run: Run) -> None:
 
 @pytest.mark.campaign
 @given(runs(), st.integers(0, 20_000))
-def test_upper_bound_of_the_encoded_size_of_a_run_is_close_to_the_size(
+def test_upper_bound_of_the_encoded_size_of_a_run_is_close_to_the_actual_size(
     run: Run, first_delta: int
 ) -> None:
     size = len(run_records(run, first_delta))

@@ -170,7 +170,7 @@ def test_example_of_the_snapshot_page_is_read_and_written() -> None:
 @pytest.mark.proves("transactions 39")
 @pytest.mark.campaign
 @given(histories, histories)
-def test_cache_restored_from_a_snapshot_equals_the_original_also_after_later_runs(
+def test_offset_cache_restored_from_a_snapshot_stays_equal_to_the_original_cache(
     before: list[Run | OwnBatch], after: list[Run | OwnBatch]
 ) -> None:
     cache = cache_of(before)
@@ -229,8 +229,8 @@ def test_streams_group_records_read_from_a_snapshot_equal_the_written_records(
     [
         (bytes(15), "requires a buffer"),
         (bytes(8) + b"\4\0\0\0\0\0\0\1" + bytes(20), "16777220 bytes"),
-        (bytes(8) + b"\5\0\0\0\0\0\0\0" + b"\0\2\0\1g", "type of another block"),
-        (bytes(8) + b"\5\0\0\0\1\0\0\0" + b"\0\3\0\1g\0", "no version"),
+        (bytes(8) + b"\5\0\0\0\0\0\0\0" + b"\0\2\0\1g", "type that its block can't contain"),
+        (bytes(8) + b"\5\0\0\0\1\0\0\0" + b"\0\3\0\1g\0", "too short to contain a version"),
     ],
 )
 def test_invalid_record_with_a_valid_checksum_is_refused(payload: bytes, error: str) -> None:
@@ -283,7 +283,7 @@ def test_truncated_or_extended_snapshot_is_refused() -> None:
             read_image(RICH + more)
 
 
-def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
+def test_snapshot_that_lacks_a_block_or_has_a_block_of_another_snapshot_is_refused() -> None:
     sizes = []
     position = 0
     while position < len(RICH):
@@ -318,7 +318,7 @@ ENTRY = encode_columns(
 
 
 @given(st.integers(0, len(ENTRY) - 1), st.integers(0, 255))
-def test_damaged_block_with_a_valid_checksum_is_refused_or_read_in_bounds(
+def test_damaged_snapshot_block_with_valid_checksum_is_refused_or_read_within_its_bytes(
     position: int, value: int
 ) -> None:
     data = bytearray(ENTRY)
@@ -331,7 +331,7 @@ def test_damaged_block_with_a_valid_checksum_is_refused_or_read_in_bounds(
     assert columns.count * 8 <= len(data)
 
 
-def test_block_with_a_false_offset_count_is_refused_before_allocation() -> None:
+def test_snapshot_block_with_a_wrong_offset_count_is_refused_before_memory_is_allocated() -> None:
     data = bytearray(ENTRY)
     data[5:9] = (2**32 - 1).to_bytes(4, "little")
     with pytest.raises(BadImage, match="4294967295 offsets"):

@@ -194,7 +194,11 @@ def test_key_of_another_record_type_is_not_decoded() -> None:
 
 @pytest.mark.parametrize(
     ("value", "error"),
-    [(b"\0\1\0", "version 1 of .* a newer Muster"), (b"\0", "no version"), (b"\0\0\0", "Metadata")],
+    [
+        (b"\0\1\0", "version 1 of .* a newer Muster"),
+        (b"\0", "contain a version"),
+        (b"\0\0\0", "Metadata"),
+    ],
 )
 def test_malformed_value_raises_an_error(value: bytes, error: str) -> None:
     with pytest.raises(Malformed, match=error):

@@ -26,10 +26,11 @@ def array_paths(
 
 
 def claimed(codec: Any, fields: Any, version: int, path: tuple[str, ...], flexible: bool) -> bytes:
-    """Returns a request whose array at ``path`` claims 2**31 - 1 elements but contains none.
+    """Returns an encoded request in which the array at ``path`` has the count 2**31 - 1 but no
+    elements.
 
-    Two encodings, with an empty array and with an array of one element, differ at the position of
-    the count. The function replaces the count at this position.
+    The function finds the position of the count by comparing two encodings, one with an empty array
+    and one with an array of one element. It then replaces the count.
     """
     small = codec.encode(with_array(fields, version, path, 0))
     large = codec.encode(with_array(fields, version, path, 1))

@@ -1,5 +1,5 @@
-"""Tests of the compiled codecs: they return the same results as the Python codecs, call these for
-unusual data, and leak no memory."""
+"""Tests of the compiled codecs: they return the same results as the Python codecs, call the Python
+codecs for unusual data, and leak no memory."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_one_million_calls_of_compiled_codecs_leak_no_memory() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 4096
 
 
-def test_digest_of_the_c_sources_is_up_to_date_in_the_package_and_the_module() -> None:
+def test_package_and_compiled_module_contain_the_digest_of_the_current_c_sources() -> None:
     assert make_fast.digest() == generated.C_SOURCES == built().SOURCES
 
 
@@ -225,7 +225,7 @@ def test_digest_of_the_c_sources_is_up_to_date_in_the_package_and_the_module() -
         ("None", "", "python"),
     ],
 )
-def test_codecs_in_use_depend_on_variable_muster_codecs_and_the_digest_of_the_sources(
+def test_variable_muster_codecs_and_source_digest_decide_whether_compiled_codecs_are_used(
     digest: str, switch: str, words: str
 ) -> None:
     program = f"""

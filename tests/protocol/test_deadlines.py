@@ -28,7 +28,7 @@ def fired(deadlines: Deadlines[Named], now_ms: int) -> list[str]:
     return names
 
 
-def test_timers_fire_by_time_and_then_in_the_order_of_arming() -> None:
+def test_timers_with_the_same_deadline_fire_in_the_order_in_which_they_were_set() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     for name, due_ms in [("c", 30), ("a", 10), ("b", 10)]:
         deadlines.arm(timer(name), due_ms)

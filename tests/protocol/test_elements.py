@@ -51,7 +51,7 @@ def test_element_count_covers_all_arrays_and_tagged_fields(
 
 @given(request=requests, seed=st.integers(0, 2**32))
 @settings(max_examples=200, deadline=None)
-def test_element_count_of_a_mutated_request_covers_all_decoded_elements(
+def test_function_count_elements_counts_each_decoded_element_of_a_mutated_request(
     request: tuple[str, int], seed: int
 ) -> None:
     name, version = request

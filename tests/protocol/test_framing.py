@@ -101,5 +101,5 @@ def test_frame_memory_grows_with_received_bytes_not_the_claimed_length() -> None
     assert peak < 300_000
 
 
-def test_framer_for_responses_accepts_shorter_frames_than_for_requests() -> None:
+def test_response_frame_of_4_bytes_is_accepted() -> None:
     assert Framer(100, min_bytes=4).feed(framed(b"\0\0\0\1")) == [b"\0\0\0\1"]

@@ -123,7 +123,7 @@ def test_random_request_is_decoded_as_by_the_reference(
 
 
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
-def test_prefix_of_a_golden_request_is_decoded_as_by_the_reference(
+def test_truncated_golden_request_is_decoded_as_by_the_reference_codec(
     module: ModuleType, version: int
 ) -> None:
     data = golden(module.API.name, "request", version)[0]

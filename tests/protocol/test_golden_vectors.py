@@ -28,7 +28,7 @@ def test_every_golden_vector_is_decoded_and_encoded_unchanged() -> None:
 
 @pytest.mark.planted("golden bytes")
 @pytest.mark.parametrize("name", FILES)
-def test_checker_reports_a_vector_with_a_wrong_byte_or_value(name: str, tmp_path: Path) -> None:
+def test_golden_check_reports_a_wrong_byte_or_value(name: str, tmp_path: Path) -> None:
     # The last byte stays: it can belong to records, whose bytes the golden values do not contain.
     lines = (GOLDEN / name).read_text().splitlines()
     vectors = [json.loads(line) for line in lines[:30]]

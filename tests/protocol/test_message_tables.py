@@ -186,7 +186,7 @@ def test_range_of_versions_is_parsed(text: str, versions: list[int]) -> None:
     assert 4 not in version_range("5+")
 
 
-def test_unknown_versions_are_refused() -> None:
+def test_unknown_versions_of_requests_and_log_records_are_refused() -> None:
     with pytest.raises(ProtocolError, match="Heartbeat has no version 5: use 0 to 4"):
         BY_NAME["Heartbeat"].decode_request(5, b"")
     with pytest.raises(ProtocolError, match="OffsetCommitValue has no version 9"):

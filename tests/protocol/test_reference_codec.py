@@ -60,7 +60,7 @@ def test_mutated_message_is_decoded_or_raises_protocol_error(
         assert codec.encode(codec.decode(again)) == again
 
 
-def test_prefix_of_golden_bytes_is_refused() -> None:
+def test_codec_refuses_every_prefix_of_a_golden_message() -> None:
     # The test reads every prefix of each fifth vector: an exact decoder needs all bytes.
     for line in GOLDEN.read_text().splitlines()[::5]:
         vector = json.loads(line)
@@ -166,7 +166,7 @@ def test_varint_may_be_longer_than_necessary_as_in_kafka() -> None:
     assert heartbeat(4, b"\x82\0g\0\0\0\1\x82\x80\x80\0m\x80\0\0") == expected
 
 
-def test_negative_count_other_than_minus_1_for_null_is_refused() -> None:
+def test_negative_element_count_other_than_minus_1_is_refused() -> None:
     metadata = BY_NAME["Metadata"]
     assert metadata.decode_request(1, b"\xff\xff\xff\xff")["topics"] is None
     with pytest.raises(ProtocolError, match="array has -2 elements"):
@@ -255,7 +255,7 @@ def test_value_of_a_bytes_field_must_be_bytes() -> None:
     assert api.encode_response(0, {"assignment": memoryview(b"ab")}) == b"\0\0\0\0\0\2ab"
 
 
-def test_decoded_produce_request_has_the_sent_records_and_copies_them_at_most_once() -> None:
+def test_decoding_of_a_produce_request_copies_the_records_at_most_once() -> None:
     api = BY_NAME["Produce"]
     records = random.Random(1).randbytes(100_000)
     part = {"index": 0, "records": records}

@@ -47,7 +47,7 @@ BROKER = Registration(
 )
 
 
-def test_broker_registration_has_kafkas_form() -> None:
+def test_broker_registration_has_the_format_of_kafka() -> None:
     data = encode_registration(BROKER)
     assert data == (
         b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
@@ -106,7 +106,7 @@ def test_topic_of_an_old_kafka_has_no_id() -> None:
     assert b"topic_id" not in encode_topic(TopicNode({0: (1,)}, "x" * 22), version=2)
 
 
-def test_partition_state_has_kafkas_form() -> None:
+def test_partition_state_node_has_the_format_of_kafka() -> None:
     state = StateNode(1, 0, (1, 2, 3), 1)
     data = encode_state(state)
     assert data == (b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2,3]}')
@@ -121,7 +121,7 @@ def test_partition_state_with_an_empty_isr_and_no_leader_is_decoded() -> None:
     assert decode_state("t", 0, data) == StateNode(-1, 3, (), 1)
 
 
-def test_nodes_of_the_cluster_have_kafkas_form() -> None:
+def test_controller_epoch_and_producer_id_nodes_have_the_form_of_kafka() -> None:
     assert decode_controller(encode_controller(7, 1_700_000_000_000)) == 7
     assert decode_controller(b'{"version":1,"brokerid":3,"timestamp":"1"}') == 3
     assert decode_epoch(b"12") == 12

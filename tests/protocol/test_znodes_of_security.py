@@ -108,7 +108,7 @@ def test_delegation_token_is_decoded_and_encoded_as_by_kafka() -> None:
     assert len({*notices}) == 2
 
 
-def test_decoded_token_node_of_an_older_broker_has_the_owner_as_requester() -> None:
+def test_token_node_without_a_requester_is_decoded_with_the_owner_as_requester() -> None:
     data = (
         b'{"version":1,"owner":"User:a%2Cb","renewers":[],"issueTimestamp":1,"maxTimestamp":3,'
         b'"tokenId":"t"}'

@@ -81,7 +81,7 @@ def test_malformed_certificate_is_refused_with_the_reason() -> None:
             subject_of(data)
 
 
-def test_mapping_rules_match_the_text_of_the_subject() -> None:
+def test_principal_mapping_rules_match_the_text_of_the_certificate_subject() -> None:
     rules = parse_mapping_rules(r"RULE:^CN=(.*?),OU=Stores.*$/$1/L")
 
     assert rules.map(subject_of(issued([{OU: "Stores"}, {CN: "Alice"}]))) == "alice"

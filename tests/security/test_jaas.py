@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from security.jaas import JaasError, LoginModule, parse_jaas
 
 
-def test_login_module_is_read_with_its_options():
+def test_jaas_login_module_is_parsed_with_its_options():
     text = """org.apache.kafka.Plain required // of the broker
         username="broker" /* its own */ user_a="x\\"y;=\\n" serviceName=kafka-1.prod;"""
     assert parse_jaas(text) == LoginModule(

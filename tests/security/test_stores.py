@@ -77,6 +77,6 @@ def test_keys_are_read_from_pem_and_pkcs12_and_not_from_jks(authority: Authority
         (bytes.fromhex("feedfeed") + bytes(28), "x has no certificates"),
     ],
 )
-def test_malformed_store_is_refused_with_the_reason(data: bytes, said: str) -> None:
+def test_malformed_truststore_is_refused_with_the_reason(data: bytes, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         certificates_in(data, "x", None)

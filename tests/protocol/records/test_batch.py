@@ -115,7 +115,7 @@ def test_records_of_an_encoded_batch_are_decoded_unchanged(
 
 
 @given(records_strategy)
-def test_function_check_section_finds_null_keys_and_the_timestamp_bounds(
+def test_function_check_section_returns_null_keys_and_minimum_and_maximum_timestamps(
     columns: list[Any],
 ) -> None:
     records = [Record(i, *row) for i, row in enumerate(columns)]
@@ -161,7 +161,7 @@ def test_function_check_section_and_decoder_refuse_the_same_record_sections(
 
 
 class TestAppendTime:
-    def test_every_record_of_a_stamped_batch_has_the_append_time(self) -> None:
+    def test_every_record_of_a_batch_with_log_append_time_has_the_append_time(self) -> None:
         data = encode_batch(TWO, timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 9)
         header = read_header(data)
         assert header.timestamp_type == LOG_APPEND_TIME
@@ -169,7 +169,7 @@ class TestAppendTime:
         stored = records_of(data, header, stored_timestamps=True)
         assert [record.timestamp for record in stored] == [NOON, NOON + 250]
 
-    def test_patched_append_time_gets_a_new_crc(self) -> None:
+    def test_batch_gets_a_new_crc_when_its_log_append_time_is_patched(self) -> None:
         buffer = bytearray(b"before" + encode_batch(TWO))
         header = read_header(buffer, 6)
         batch.patch_max_timestamp(buffer, header, NOON + 9, LOG_APPEND_TIME)
@@ -179,7 +179,7 @@ class TestAppendTime:
 
 
 class TestPlaceInTheLog:
-    def test_patched_offset_and_epoch_need_no_new_crc(self) -> None:
+    def test_patched_base_offset_and_leader_epoch_of_a_batch_need_no_new_crc(self) -> None:
         buffer = bytearray(encode_batch(TWO))
         crc = read_header(buffer).crc
         batch.patch_offset_and_epoch(buffer, 0, 1_000_000, 12)
@@ -309,7 +309,7 @@ class TestRecordRefusals:
 
     def test_batch_with_descending_offsets_is_refused(self) -> None:
         data = encode_batch([TWO[1], TWO[0]], base_offset=7, last_offset=8)
-        with pytest.raises(CorruptRecords, match="offset delta 0 after 1"):
+        with pytest.raises(CorruptRecords, match="offset delta 0, but it must be from 2 to"):
             records_of(data, read_header(data))
 
     def test_timestamp_deltas_overflow_as_in_java(self) -> None:

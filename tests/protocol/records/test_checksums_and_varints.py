@@ -1,5 +1,5 @@
-"""Tests of checksums, which equal those of an independent implementation, and of varints, which
-have exact bytes and a bounded length."""
+"""Tests that checksums equal those of an independent implementation, and that varints have exact
+bytes and a bounded length."""
 
 from __future__ import annotations
 

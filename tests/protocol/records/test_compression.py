@@ -176,7 +176,7 @@ class TestLz4:
         with pytest.raises(CorruptRecords, match="dependent blocks"):
             decompress(LZ4, frame, MIB)
 
-    def test_lz4_content_size_and_checksums_are_accepted(self) -> None:
+    def test_lz4_frame_with_content_size_and_checksums_is_accepted(self) -> None:
         frame = lz4.frame.compress(
             TEXT, block_linked=False, store_size=True, content_checksum=True, block_checksum=True
         )

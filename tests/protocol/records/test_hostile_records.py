@@ -144,7 +144,7 @@ def test_random_record_data_is_decoded_or_raises_corrupt_records(data: bytes) ->
 
 
 @given(data=st.data(), base=st.sampled_from(BATCHES + SETS))
-def test_prefix_of_record_data_is_decoded_or_raises_corrupt_records(
+def test_truncated_record_data_is_decoded_or_raises_corrupt_records(
     data: st.DataObject, base: bytes
 ) -> None:
     prefix = base[: data.draw(st.integers(0, len(base) - 1))]
@@ -155,7 +155,7 @@ def test_prefix_of_record_data_is_decoded_or_raises_corrupt_records(
 
 
 @given(section=st.binary(max_size=60), count=st.integers(1, 3))
-def test_random_records_after_a_valid_header_raise_only_corrupt_records(
+def test_random_records_after_a_valid_header_raise_no_error_other_than_corrupt_records(
     section: bytes, count: int
 ) -> None:
     raw = bytearray(BATCHES[0][:61] + section)
@@ -165,7 +165,7 @@ def test_random_records_after_a_valid_header_raise_only_corrupt_records(
     try_everything(bytes(raw))
 
 
-def test_wrong_count_of_two_billion_allocates_no_memory() -> None:
+def test_batch_that_claims_two_billion_records_allocates_no_memory() -> None:
     raw = bytearray(BATCHES[0])
     struct.pack_into(">i", raw, 23, 2**31 - 2)
     struct.pack_into(">i", raw, 57, 2**31 - 1)

@@ -102,7 +102,7 @@ class TestWrappers:
         assert decoded.timestamp_type == LOG_APPEND_TIME
         assert {record.timestamp for record in decoded.records} == {NOON + 50}
 
-    def test_inner_offsets_of_zero_are_accepted(self) -> None:
+    def test_message_set_is_decoded_when_all_its_inner_offsets_are_zero(self) -> None:
         inner = b"".join(encode([record._replace(offset=0)], 1) for record in THREE)
         assert [record.value for record in decode(wrapper(inner))] == [b"x", b"y", None]
 
@@ -157,7 +157,9 @@ class TestWrappers:
 
 
 class TestCutTails:
-    def test_truncated_last_message_is_omitted_only_on_request(self) -> None:
+    def test_incomplete_last_message_is_omitted_if_partial_is_true_and_otherwise_refused(
+        self,
+    ) -> None:
         one = encode(THREE[:1], 1)
         for end in range(len(one) + 1, 2 * len(one)):
             cut = (one + one)[:end]

@@ -250,7 +250,7 @@ class TestTopicSettings:
         assert header.timestamp_type == CREATE_TIME
         assert records_of(produced.data, header) == RECORDS
 
-    def test_codec_and_append_time_are_changed_together(self) -> None:
+    def test_produced_batch_gets_the_codec_and_the_append_time_of_its_topic(self) -> None:
         rules = ProduceRules(compression=3, timestamp_type=LOG_APPEND_TIME)
         produced = analyse(BATCH + BATCH, 2, NOON + 50, rules)
         assert [header.compression for header in produced.batches] == [3, 3]
@@ -268,7 +268,9 @@ class TestTopicSettings:
         assert header.max_timestamp == NOON + 2
         assert records_of(produced.data, header) == RECORDS
 
-    def test_only_the_batch_with_a_wrong_max_timestamp_is_changed(self) -> None:
+    def test_wrong_max_timestamp_of_a_batch_is_corrected_and_other_batches_are_unchanged(
+        self,
+    ) -> None:
         produced = analyse(patched(35, ">q", 0) + BATCH, 2, NOON)
         assert bytes(produced.data) == BATCH + BATCH
         assert [header.position for header in produced.batches] == [0, len(BATCH)]

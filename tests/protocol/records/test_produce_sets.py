@@ -71,7 +71,7 @@ class TestTheSameMagic:
         offsets = [record.offset for record in records_in(stored(analyse(sent, 2, NOON, ONE), 50))]
         assert offsets == list(range(50, 60))
 
-    def test_inner_offsets_of_zero_are_corrected(self) -> None:
+    def test_produce_assigns_offsets_to_inner_messages_that_all_have_offset_0(self) -> None:
         inner = b"".join(encode([record._replace(offset=0)], 1) for record in RECORDS)
         wrapped = Record(0, NOON + 3, None, compress(1, inner, 1))
         sent = message_set._encode_message(wrapped, 1, 1)

@@ -48,15 +48,17 @@ def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSectio
 
 
 def one_by_one(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """Returns the result of the check of a section, without the shortcut for consecutive records of
-    equal layout."""
+    """Checks a records section with the shortcut for consecutive records of equal layout switched
+    off. Returns the result of the check."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(section_module, "TRIALS_MAX", 0)
         return checked(section, count, base_ms)
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_records_checked_in_stretches_and_one_by_one_have_the_same_result(seed: int) -> None:
+def test_records_checked_in_stretches_get_the_same_result_as_records_checked_one_by_one(
+    seed: int,
+) -> None:
     records = random_records(random.Random(seed))
     section, count = encode_section(records, 0, records[0].timestamp)
     found = checked(section, count, records[0].timestamp)
@@ -69,7 +71,7 @@ def test_records_checked_in_stretches_and_one_by_one_have_the_same_result(seed: 
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_records_checked_in_stretches_and_one_by_one_have_the_same_result(
+def test_check_of_damaged_records_has_the_same_result_in_stretches_and_one_by_one(
     seed: int,
 ) -> None:
     chance = random.Random(seed)
@@ -86,7 +88,7 @@ def test_damaged_records_checked_in_stretches_and_one_by_one_have_the_same_resul
 
 
 @pytest.mark.parametrize("record_bytes", [10, 100])
-def test_almost_all_records_of_a_long_batch_are_checked_in_stretches(
+def test_at_least_990_of_1000_records_of_a_batch_are_checked_in_stretches(
     record_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = [

@@ -61,8 +61,8 @@ match."""
 
 
 def names_worth_trying(entries: Collection[AclEntry]) -> Iterator[str]:
-    """Yields resource names to try. For each set of entries that match a common name, at least one
-    yielded name is matched by exactly this set."""
+    """Yields the resource names that a test of ``entries`` must use. Any other name is matched by
+    the same entries as one of these names."""
     yield OTHER
     for entry in entries:
         yield entry.pattern.name

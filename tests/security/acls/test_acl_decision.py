@@ -119,7 +119,7 @@ def test_access_to_a_resource_without_acl_entries_is_denied():
     assert acl_rules().verdict(ALICE, HOST, READ, TOPIC, "t") == (False, Rule.NO_ACL_DENIES)
 
 
-def test_function_may_somewhere_requires_an_allow_entry_that_no_deny_entry_overrides():
+def test_principal_may_write_to_some_topic_when_an_allow_acl_is_not_overridden_by_deny():
     def somewhere(*entries, **settings):
         return result_of(acl_rules(*entries, **settings).may_somewhere(ALICE, HOST, WRITE, TOPIC))
 
@@ -179,8 +179,7 @@ allow_everyone, and the super users."""
 
 
 def acl_rules_and_naive_arguments(rules):
-    """Returns the rules under test, and arguments that give the naive implementation the same
-    rules."""
+    """Returns the rules as `AclRules`, and as arguments of the naive implementation."""
     entries, gone, allow_everyone, super_users = rules
     index = AclIndex(entries + gone)
     for each in gone:
@@ -196,7 +195,7 @@ def acl_rules_and_naive_arguments(rules):
 
 
 @given(RULES)
-def test_decision_equals_that_of_the_naive_implementation(rules):
+def test_acl_decision_equals_the_decision_of_a_naive_implementation(rules):
     one, by = acl_rules_and_naive_arguments(rules)
     for principal in (ALICE, BOB):
         for kind in (TOPIC, GROUP):
@@ -221,8 +220,9 @@ def test_allowed_operations_equal_those_of_the_naive_implementation(rules):
 def test_function_may_somewhere_equals_the_naive_implementation_except_for_implied_operations(
     rules,
 ):
-    """`may_somewhere` returns whether an operation is allowed on any resource of a type. As in
-    Kafka, it can miss an allow entry if another operation implies the operation."""
+    """`may_somewhere` returns whether an operation is allowed on at least one resource of a type.
+    It differs from the naive implementation only for operations that an allowed operation implies:
+    for these it may return False, as in Kafka."""
     one, by = acl_rules_and_naive_arguments(rules)
     for principal in (ALICE, BOB):
         for kind in (TOPIC, GROUP):
@@ -244,7 +244,7 @@ def test_200_decisions_with_100_000_entries_take_less_than_500_ms():
     assert time.thread_time() - began_s < 0.5
 
 
-def test_acl_index_returns_entries_of_the_operation_and_of_operation_all():
+def test_acl_index_returns_entries_for_the_requested_operation_and_for_operation_all():
     index = AclIndex(entry(ALLOW, ALICE, READ, f"t{number}") for number in range(1000))
     assert not [*index.entries_for(TOPIC, ALICE, WRITE)]
     index.add(entry(ALLOW, ALICE, WRITE, "t"))
@@ -255,7 +255,7 @@ def test_acl_index_returns_entries_of_the_operation_and_of_operation_all():
     assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]
 
 
-def test_function_may_somewhere_runs_in_many_short_steps_when_many_acls_exist():
+def test_access_check_for_any_topic_runs_in_short_steps_when_many_acls_exist():
     entries = [
         entry(permission, ALICE, WRITE, f"t{number}")
         for number in range(1000)

@@ -36,7 +36,7 @@ def test_sampled_rate_equals_the_rate_that_kafka_measures(
     assert compared > 80
 
 
-def test_rate_without_records_is_0() -> None:
+def test_sampled_rate_is_0_when_no_amount_was_recorded() -> None:
     assert SampledRate(11, 1000).per_second(FIRST_MS) == 0
 
 
@@ -70,7 +70,7 @@ def test_rate_of_a_burst_is_measured_over_ten_seconds() -> None:
     assert rate.wait_ms(3_000, FIRST_MS) == 0
 
 
-def test_value_that_function_take_back_removes_from_a_rate_does_not_delay_the_client() -> None:
+def test_method_take_back_ends_the_delay_of_the_value_that_is_taken_back() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     rate.take_back(30_000, FIRST_MS)

@@ -41,7 +41,7 @@ def test_token_bucket_allows_one_overdraft_and_then_refuses():
     assert bucket.take(1, 4_000)
 
 
-def test_lower_rate_of_a_token_bucket_limits_its_saved_tokens():
+def test_lower_rate_of_a_token_bucket_reduces_the_tokens_already_in_the_bucket():
     bucket = TokenBucket(10, 1000, 5, now_ms=0)
     bucket.configure(1, 0)
     assert bucket.permits(0) == 10

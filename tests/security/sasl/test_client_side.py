@@ -83,7 +83,7 @@ def test_plain_client_logs_in_to_the_plain_server_of_muster() -> None:
     assert client.answer(b"") is None
 
 
-def test_oauth_client_logs_in_with_a_valid_token_only() -> None:
+def test_oauth_client_logs_in_with_a_valid_token_and_not_with_an_invalid_one() -> None:
     def check(token: str) -> TokenClaims | TokenRefused:
         return TokenClaims("alice", 7) if token == "good.one" else TokenRefused("is bad")
 

@@ -161,7 +161,7 @@ def test_another_request_during_the_login_returns_illegal_sasl_state():
     assert (reply.then, reply.error_code, reply.answer) == (Then.FAIL, ILLEGAL_SASL_STATE, {})
 
 
-def test_refused_login_has_the_error_text_of_its_mechanism_or_a_default():
+def test_refused_login_returns_the_error_text_of_the_mechanism_or_a_general_text():
     one = exchange()
     handshake(one)
     refused = authenticate(one, BAD)

@@ -38,14 +38,14 @@ def test_valid_token_logs_its_user_in_until_the_token_expires(message):
     assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
 
 
-def test_token_of_a_login_attempt_is_read_only_from_the_first_oauthbearer_message():
+def test_later_oauthbearer_messages_do_not_count_as_login_attempts_with_a_token():
     one = OAuthBearerServer(check)
     assert one.tries(first("bad")) == first("bad").decode()
     one.step(first("bad"))
     assert one.tries(b"\x01") is None
 
 
-def test_invalid_token_is_answered_with_an_error_status_before_the_refusal():
+def test_server_sends_the_error_of_an_invalid_token_and_then_refuses_the_login():
     one = OAuthBearerServer(check)
     assert one.step(first("bad")) == Challenge(
         b'{"status":"invalid_token"}', "its signature is wrong"

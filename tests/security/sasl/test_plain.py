@@ -63,13 +63,13 @@ class Compared(dict[str, str]):
 
 
 @given(st.binary(max_size=30) | st.lists(st.binary(max_size=4), max_size=4).map(b"\0".join))
-def test_attempted_name_equals_the_name_whose_password_is_looked_up(message):
+def test_user_name_in_a_plain_login_error_is_the_name_whose_password_was_checked(message):
     users = Compared()
     log_in(message, users)
     assert users.names in ([], [tried_name(message)])
 
 
-def test_plain_message_above_the_size_limit_has_no_attempted_user_name():
+def test_user_name_is_not_read_from_a_plain_message_above_the_size_limit():
     assert tried_name(b"\0alice\0" + b"x" * MESSAGE_BYTES_MAX) is None
 
 
@@ -77,6 +77,6 @@ def test_message_that_is_not_utf_8_is_refused():
     assert log_in(b"\0\xff\0\xff", USERS) == Refused("the PLAIN message is not UTF-8")
 
 
-def test_users_are_read_from_the_login_module():
+def test_plain_users_are_read_from_options_of_the_jaas_login_module():
     text = f'{MODULE} required username="broker" user_alice="secret" user_user_x="y";'
     assert users_of(parse_jaas(text).options) == {"alice": "secret", "user_x": "y"}

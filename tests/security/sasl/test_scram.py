@@ -226,7 +226,7 @@ def test_malformed_first_message_is_refused(message):
 
 
 @given(st.binary(max_size=200))
-def test_random_message_is_refused_or_challenged(message):
+def test_scram_server_refuses_a_random_message_or_sends_a_challenge(message):
     one = server(ALICE)
     first = one.step(message)
     assert isinstance(first, Refused | Challenge)
@@ -244,12 +244,12 @@ def test_credential_is_written_and_read_as_by_kafka():
 
 
 @pytest.mark.parametrize("text", ["", "salt=x", "salt=!,stored_key=,server_key=,iterations=1"])
-def test_malformed_credential_is_refused_without_its_text(text):
+def test_error_about_a_malformed_credential_does_not_contain_the_credential(text):
     with pytest.raises(ValueError, match=r"^a SCRAM credential must have the form salt="):
         parse_credential(text)
 
 
-def test_iterations_outside_kafkas_bounds_are_refused():
+def test_scram_iterations_outside_kafkas_bounds_are_refused():
     assert wrong_iterations(4095) == "Too few iterations"
     assert wrong_iterations(16385) == "Too many iterations"
     assert wrong_iterations(4096) is wrong_iterations(16384) is None
