@@ -38,8 +38,8 @@ class MemberFacts(NamedTuple):
     """The time since the last request of the member. None if this time is unknown, or if a request
     of the member is parked."""
     is_heard: bool = True
-    """True if the member counts as alive in spite of ``silent_ms``. The code that collects the
-    facts decides this."""
+    """True if the member counts as alive. The code that collects the facts decides this; it may be
+    true although the member has been silent for ``silent_ms``."""
     session_timeout_ms: int | None = None
     closed_for_ms: int | None = None
     """The time since the connection of the member closed. None if the connection is open or its
@@ -50,7 +50,8 @@ class MemberFacts(NamedTuple):
 
 
 class HoldFacts(NamedTuple):
-    """The oldest open transaction of a partition, at whose start read_committed consumers stop."""
+    """The oldest open transaction of a partition. read_committed consumers can't read beyond its
+    start."""
 
     transactional_id: str | None
     """The transactional id, or None if this broker knows no id of the producer.
@@ -94,8 +95,8 @@ class PartitionFacts(NamedTuple):
     has_grown: bool = True
     """True if records were appended since the owner got the partition.
 
-    An owner that has never committed may have started at the log end. It then does not read older
-    records.
+    An owner that has never committed may have started at the log end. It has no records to read
+    until records are appended.
     """
     hold: HoldFacts | None = None
     """The open transaction that blocks the group. The group has read all records before this
@@ -129,11 +130,11 @@ class AwaitedFacts(NamedTuple):
     """The current phase of a rebalance, and the members for which it waits."""
 
     phase: str
-    """"join", "sync", or in a consumer group "revoke". Any other phase waits only for a time to
-    pass."""
+    """"join", "sync", or in a consumer group "revoke". In any other phase, the group waits for no
+    member, only for the end of a time span."""
     until_ms: int | None
-    """The time in ms at which the phase ends at the latest: its deadline, or the time at which the
-    sessions of the silent members expire."""
+    """The latest time in ms at which the phase can end: its deadline, or the time at which the
+    sessions of the awaited, silent members expire."""
     members: tuple[str, ...]
 
 
@@ -238,8 +239,8 @@ class GroupFacts(NamedTuple):
     share: ShareFacts | None = None
     """The deliveries of a share group, or None for any other group."""
     streams: StreamsFacts | None = None
-    """The problem of a streams group with its topics. None if all topics exist, and for any other
-    group.
+    """The problem with the topics of a streams group, such as a missing topic. None if all its
+    topics exist, or if the group has another type.
 
     The problem remains set when all instances of the application have ended.
     """

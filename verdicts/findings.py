@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Mark(NamedTuple):
-    """A problem of a group that the judge has found, without texts."""
+    """A problem of a group, found by the judge. The texts about the problem are made later."""
 
     verdict: Verdict
     since_ms: int | None
@@ -22,10 +22,11 @@ class Mark(NamedTuple):
     """The affected partitions. The first one is the partition to check first."""
     member_id: str | None
     returned: ReturnFacts | None = None
-    """For FLAPPING, the client that returns repeatedly. For STALLED, the client if it restarts
-    repeatedly."""
+    """For FLAPPING: the client that returns repeatedly. For STALLED: the client that restarts
+    repeatedly, or None if the client does not restart."""
     times: int = 0
-    """For FLAPPING, the number of returns, fencings or rebalances."""
+    """For FLAPPING: a number of returns if a client returned repeatedly, of fencings if two
+    processes fenced each other, and otherwise of rebalances."""
     fenced: FencedFacts | None = None
     """For FLAPPING, the processes that fence each other."""
     refused: tuple[RefusedFacts, ...] = ()
@@ -34,7 +35,7 @@ class Mark(NamedTuple):
     repeated: RepeatedFacts | None = None
     """For STUCK_RECORD of a share group, the records that are delivered repeatedly."""
     expired: ExpiredFacts | None = None
-    """For LOCKS_EXPIRE, the member and its locks that expired within the period of the rule."""
+    """For LOCKS_EXPIRE, the member and its locks that expired recently."""
 
 
 @dataclass(frozen=True, slots=True)

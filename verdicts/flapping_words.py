@@ -30,11 +30,11 @@ _DOES: Mapping[str, str] = {
     "join_timed_out": "was removed (it did not rejoin in time) and rejoined",
     "removed": "was removed and rejoined",
 }
-"""Text about the client's behaviour, for each `Way` in which a client can lose its member id
-(`coordinator.classic.member_restarts.Way`)."""
+"""By the way in which a client loses its member id (`coordinator.classic.member_restarts.Way`): the
+words of a sentence that say how the client returns each time."""
 _BEFORE: Mapping[str, str] = {
     "restarted": "its connection had closed",
-    "restarted_in_session": "it had restarted within its session",
+    "restarted_in_session": "it had restarted before its session expired",
     "left": "it had left",
     "poll_timed_out": "its poll timeout had expired",
     "session_expired": "its session had expired",
@@ -113,13 +113,13 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
 
 
 def _without_tasks(words: _Words, facts: GroupFacts) -> _Words:
-    """Returns the texts about missing or unfit topics of a streams group. Returns ``words`` if the
-    group is not a streams group."""
+    """Returns ``words`` unless the group is a streams group. For a streams group, returns texts
+    which say that no instance had a task because topics are missing or unsuitable."""
     if facts.streams is None:
         return words
     problem, advice, todo = problem_words(facts)
     if facts.streams.code == MISSING_SOURCE_TOPICS:
-        advice = f"Kafka Streams ends an instance whose source topic is missing: {advice}"
+        advice = f"Kafka Streams shuts down an instance whose source topic is missing: {advice}"
     return f"{words[0]}; no instance had a task: {problem}", advice, todo
 
 
@@ -181,8 +181,7 @@ def _client(client: str | None, host: str | None) -> str:
 
 
 def returned_again(returned: ReturnFacts, times: int) -> str:
-    """Returns text about the client's behaviour and its number of occurrences, such as "has
-    restarted 3 times"."""
+    """Returns a text that says what the client did and how often: "has restarted 3 times"."""
     return f"{what_it_did(returned.ways)} {counted(times, 'time')}"
 
 
@@ -201,11 +200,11 @@ def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
 
 
 def what_helps(ways: Sequence[tuple[str, int]], protocol_type: str | None = None) -> str:
-    """Returns advice about the most frequent of ``ways``. Each element has a way in which a client
-    lost its member ids, and the number of times.
+    """Returns advice for a client that has lost its member ids. ``ways`` lists the reasons, each
+    with the number of times it occurred. The advice is against the most frequent reason.
 
-    Streams groups and share groups have no static members, and their session timeout is a group
-    setting.
+    The advice for streams groups and share groups does not recommend static members, which they do
+    not have. It names the group setting with the session timeout.
     """
     most = max(ways, key=lambda each: each[1], default=("left", 0))
     advice = _HELPS.get(most[0], _HELPS["left"])
@@ -216,8 +215,8 @@ def what_helps(ways: Sequence[tuple[str, int]], protocol_type: str | None = None
 
 
 def helps_static(ways: Sequence[tuple[str, int]]) -> str:
-    """Returns the advice for a client that is already a static member, so it does not suggest
-    group.instance.id."""
+    """Returns the advice for a client that is a static member. Unlike the advice for other clients,
+    it does not recommend group.instance.id."""
     if is_restart(ways) and "restarted" in dict(ways):
         return f"{_ENDS}; raise session.timeout.ms above the duration of a restart"
     return what_helps(ways).removesuffix(f"; {_STATIC}")

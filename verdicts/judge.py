@@ -100,8 +100,8 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
 
 
 def _worst_first(mark: Mark) -> tuple[int, int, str, int]:
-    """Returns the sort key of a mark: its verdict, then the number of affected records or its
-    age."""
+    """Returns a key that sorts marks with the worst first: by verdict, and for the same verdict by
+    the number of affected records (OUT_OF_RANGE) or by age (all other verdicts)."""
     first = mark.partitions[0] if mark.partitions else None
     size = 0
     if mark.verdict is Verdict.OUT_OF_RANGE and first is not None:
@@ -156,8 +156,8 @@ class _Rules:
             yield Mark(Verdict.REFUSED, since_ms, (), None, refused=tuple(found))
 
     def flapping(self) -> Iterator[Mark]:
-        """Yields marks for clients that return too often, or else a mark for too many
-        rebalances."""
+        """Yields a mark for each client that returns too often. Without such clients, yields one
+        mark if the group rebalances too often."""
         found = False
         for fenced in self.facts.fenced or ():
             recent = self._recent(fenced.at_ms)
@@ -193,8 +193,8 @@ class _Rules:
     # -- reading
 
     def reads_nothing_since(self) -> int | None:
-        """Returns the time of the last progress of any member, if unread records exist and this
-        time is at least ``stalled_ms`` ago. Otherwise returns None."""
+        """Returns the time since which no member has made progress, although the group has unread
+        records; None if no such time is known, or if it is less than ``stalled_ms`` ago."""
         if not self.facts.members:
             return None
         stood = []
@@ -236,7 +236,8 @@ class _Rules:
         return bool(self.facts.members) or self._has_recent_non_member_commit()
 
     def _held_back(self, held: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """Yields a mark for each transaction that has blocked readers for too long."""
+        """Yields a mark with verdict HELD_BACK for each transaction that has blocked readers for at
+        least `held_back_ms`."""
         by_producer: dict[int, list[PartitionFacts]] = {}
         for each in held:
             if each.hold is not None:
@@ -248,9 +249,10 @@ class _Rules:
                 yield Mark(Verdict.HELD_BACK, since_ms, tuple(found), found[0].owner)
 
     def _concerns(self, each: PartitionFacts) -> bool:
-        """Returns True if the group should read the partition.
+        """Returns True if the group should read the partition. Its unread records then count as
+        lag.
 
-        A partition that the group has stopped reading is ignored, because its lag grows forever.
+        A partition that the group has stopped reading does not count: its lag grows forever.
         """
         if each.owner is not None:
             return self._may_be_read(each)
@@ -259,11 +261,11 @@ class _Rules:
         return not self._have_commits
 
     def _may_be_read(self, each: PartitionFacts) -> bool:
-        """Returns True if the unread records of a partition that has an owner count as lag.
+        """Returns True if the unread records of a partition with an owner count as lag.
 
         A client that starts at the log end (auto.offset.reset=latest) may not commit before it has
-        read a record. Therefore, if a partition has no commit and no new records, its unread
-        records count only if the owner has not committed an offset of any partition.
+        read a record. So the records do not count if the partition has no commit and no new
+        records, and the owner has a commit in another partition.
         """
         if each.committed is not None or each.has_grown:
             return True
@@ -288,8 +290,8 @@ class _Rules:
         )
 
     def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
-        """Returns the time at which a client last made progress, if this time is at least
-        ``abandoned_ms`` ago. Returns None if the time is more recent or unknown."""
+        """Returns the time since which no client has made progress. Returns None if this time is
+        unknown, or less than ``abandoned_ms`` ago."""
         moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
         if not stood:  # read once over the wire: the members may have left a moment ago
@@ -298,8 +300,8 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 
     def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """Yields one STALLED mark and one LAGGING mark per owner, and one STUCK_RECORD mark per
-        partition."""
+        """Yields the marks of partitions with unread records: one STUCK_RECORD mark for each
+        partition, and one STALLED mark and one LAGGING mark for each owner."""
         stalled: dict[str | None, list[PartitionFacts]] = {}
         left: list[PartitionFacts] = []
         for each in behind:
@@ -338,8 +340,9 @@ class _Rules:
         return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
 
     def _of_unowned(self, each: PartitionFacts) -> Verdict:
-        """Returns the verdict of a stuck partition without an owner. Its offset was either set once
-        by an operator, or is committed repeatedly by a client that calls assign()."""
+        """Returns the verdict of a partition without an owner whose committed offset has not moved.
+        Either an operator set the offset once, or a client that calls assign() commits the same
+        offset repeatedly."""
         stalled_ms, stuck_record_ms = self.thresholds.stalled_ms, self.thresholds.stuck_record_ms
         since_ms = each.stands_since_ms or 0
         read_to_ms = self._others.read_to.get((None, each.topic), 0)
@@ -383,15 +386,15 @@ class _Rules:
 
 
 def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, int]:
-    """Returns the number of events, and the time of the first event. ``streak`` is used instead of
-    ``recent`` if it has more events, because old events are removed from ``recent``."""
+    """Returns the number of events and the time of the first event. ``recent`` keeps only the
+    newest events. If ``streak`` has counted more events, its number and its time are returned."""
     if streak is not None and streak.times > len(recent):
         return streak
     return len(recent), recent[0]
 
 
 def _waits_since(each: PartitionFacts) -> int:
-    """Returns the time since which an open transaction has blocked the group: the transaction is
-    open, and the group has read all records before it."""
+    """Returns the time since which a group has waited for an open transaction: the start of the
+    transaction, or the last change of the committed offset, whichever is later."""
     opened_ms = 0 if each.hold is None else each.hold.since_ms
     return max(opened_ms, each.stands_since_ms or 0)

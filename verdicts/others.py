@@ -1,5 +1,5 @@
-"""The progress of other partitions of the same topic or owner, with which a stuck partition is
-compared."""
+"""The progress of the partitions with which a stuck partition is compared: other partitions of the
+same topic or of the same owner."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Key = TypeVar("Key")
 
 
 class Others:
-    """The progress of a group's partitions by owner and topic. It is computed once each time that
-    the group is judged."""
+    """The progress of a group's partitions by owner and topic, computed once for each judgement of
+    the group."""
 
     def __init__(
         self,
@@ -24,12 +24,12 @@ class Others:
     ) -> None:
         self.unread: Counter[tuple[str | None, str]] = Counter()
         self.moved: dict[str, int] = {}
-        """The time in ms at which a committed offset of a topic last moved, by topic."""
+        """By topic: the time in ms of the last change of a committed offset."""
         self.read_to: dict[tuple[str | None, str], int] = {}
-        """The record time in ms up to which an owner has read a topic, by owner and topic. Stuck
-        partitions are ignored."""
+        """By owner and topic: the latest record time in ms up to which the owner has read a
+        partition of the topic. Stuck partitions are ignored."""
         self.catching_up: dict[str | None, int] = {}
-        """By owner: the time in ms at which a committed offset of the owner last moved in a
+        """By owner: the last time in ms at which a committed offset of the owner changed in a
         partition with old unread records."""
         for each in partitions:
             place = (each.owner, each.topic)

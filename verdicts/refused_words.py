@@ -50,7 +50,8 @@ def _advice(last: RefusedFacts, facts: GroupFacts) -> str:
 _OTHER_PROTOCOLS = {
     STREAMS: (
         "give the client its own group.id: the group is a streams group, which consumers can't"
-        " join; an instance of the application needs group.protocol=streams in its properties"
+        " join; if the client is an instance of the streams application, set"
+        " group.protocol=streams in its properties"
     ),
     SHARE: (
         "give the client its own group.id: the group is a share group, which only share consumers"

@@ -28,7 +28,7 @@ class RepeatedFacts(NamedTuple):
     """The number of deliveries after which a record is archived."""
     since_ms: int | None
     member: str | None
-    """The member that got the last delivery that has ended; None if it is unknown."""
+    """The member that got the record in the last delivery that has ended; None if it is unknown."""
     outcome: str
     """The outcome of the last delivery that has ended, such as ``lock expired``, or "" if it is
     unknown."""
@@ -127,7 +127,7 @@ def _locks_expire(expired: ExpiredFacts, facts: GroupFacts) -> tuple[str, str, s
     times, records = len(expired.at_ms), sum(expired.records)
     sentence = (
         f"the locks of {who} have expired {counted(times, 'time')}{since(expired.at_ms[0])}, the"
-        f" last time at {instant(expired.at_ms[-1])}: it did not acknowledge"
+        f" last time at {instant(expired.at_ms[-1])}: the member did not acknowledge"
         f" {counted(records, 'record')} within {span(expired.lock_ms)}, and they were delivered"
         " again or archived"
     )

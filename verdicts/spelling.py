@@ -69,8 +69,8 @@ def named(member: MemberFacts) -> str:
 
 
 def reads_nothing(facts: GroupFacts) -> str:
-    """Returns the end of a sentence, with the time since which no member of the group has read.
-    Returns "" if a member reads."""
+    """Returns text for the end of a sentence, such as "; no member of the group has read since
+    ...". Returns "" if a member reads."""
     if facts.reads_nothing_since_ms is None:
         return ""
     return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"

@@ -24,7 +24,7 @@ MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED_TOPICS, MISSING_INTERNAL_TOPICS =
 
 
 class StreamsFacts(NamedTuple):
-    """The problem of a streams group with the topics of its topology, as of the last heartbeat."""
+    """A problem with the topics of a streams group's topology, as it was at the last heartbeat."""
 
     code: int | None
     """Kafka's status code, or None if no member has sent a heartbeat since the broker started."""
@@ -36,11 +36,11 @@ class StreamsFacts(NamedTuple):
 
 
 def streams_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Iterator[Mark]:
-    """Yields NOT_READY if a problem with its topics has kept a streams group in state NotReady for
-    long enough.
+    """Yields NOT_READY for a streams group that has been in state NotReady for at least
+    ``not_ready_ms``, because of a problem with its topics.
 
-    If the start of the problem is unknown, as for clients of an Apache Kafka broker, the state
-    NotReady is enough. A group keeps the verdict for ``flapping_ms`` after its last instance has
+    If the start of the problem is unknown, as on an Apache Kafka broker, the duration is not
+    checked. A group keeps the verdict NOT_READY for ``flapping_ms`` after its last instance has
     ended.
     """
     since_ms, counts_from_ms = facts.state_since_ms, facts.counts_from_ms
@@ -68,8 +68,8 @@ def streams_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
 
 
 def problem_words(facts: GroupFacts) -> tuple[str, str, str]:
-    """Returns a clause about the problem of a streams group with its topics, the advice and the
-    command."""
+    """Returns three texts about a streams group with wrong topics: a clause that describes the
+    problem, the advice, and the command."""
     streams = facts.streams
     if streams is None or streams.code is None:
         advice = "check that all source topics of the application exist"
@@ -85,11 +85,12 @@ def problem_words(facts: GroupFacts) -> tuple[str, str, str]:
         return f"the {what} not exist", advice, command("topics create", streams.topics[0])
     if streams.code == MISSING_INTERNAL_TOPICS and streams.topics:
         what = f"internal topic {topics} is" if is_one else f"internal topics {topics} are"
+        it = "it" if is_one else "them"
         advice = (
             "the members' principal needs CREATE on the topics or on the cluster; the broker's log"
             " has the reason if it could not create them"
         )
         todo = command("groups why", facts.group)
-        return f"the {what} missing, which the broker creates at a heartbeat", advice, todo
+        return f"the {what} missing (the broker creates {it} at a member's heartbeat)", advice, todo
     advice = "give the topics of one join or merge equal numbers of partitions"
     return streams.detail.rstrip("."), advice, command("groups describe", facts.group)

@@ -13,11 +13,13 @@ class Thresholds:
     blocked_ms: int = 10_000
     """The time for which a rebalance may wait for a member."""
     refused_ms: int = 600_000
-    """The time for which a rejected join counts, if the client has not joined since."""
+    """The time in ms after a client's rejected JoinGroup in which the rejection affects the
+    verdict, unless the client joins."""
     not_ready_ms: int = 10_000
     """The time for which topics of a streams group's application may be missing."""
     held_back_ms: int = 30_000
-    """The time for which readers may wait for an open transaction."""
+    """The time for which a transaction may hold back the readers of a partition before their group
+    gets a finding."""
     stalled_ms: int = 30_000
     """The time for which a committed offset may stay unchanged while the partition has unread
     records."""
@@ -29,10 +31,11 @@ class Thresholds:
     flapping_ms: int = 300_000
     """The period in which the returns of clients and the rebalances are counted."""
     flapping_returns: int = 3
-    """If a client has returned at least this number of times in the period, it is FLAPPING."""
+    """If a client has returned to a group at least this number of times in the period, the group is
+    FLAPPING."""
     flapping_rebalances: int = 8
-    """If a group has had at least this number of rebalances in the period, it is FLAPPING. A
-    rebalance for a new member does not count."""
+    """A group with at least this number of rebalances within ``flapping_ms`` is FLAPPING. A
+    rebalance because of a new member does not count."""
     abandoned_ms: int = 60_000
     """The time for which a group without members may have unread records."""
     lagging_ms: int = 60_000

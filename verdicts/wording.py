@@ -117,8 +117,8 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
 
 
 _OMITS = {"sync": "sync", "revoke": "give up its partitions"}
-"""By phase of a rebalance: the action, as text, that an awaited member has not taken. In all other
-phases the action is to rejoin."""
+"""The action that an awaited member has not taken yet, by phase of the rebalance. In all other
+phases, the member has not rejoined."""
 
 
 def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
@@ -184,8 +184,8 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += f"; {named(member)} owns {_partitions(mark.partitions)}"
     if hold.transactional_id is None and hold.is_elsewhere:
         advice = (
-            "the transaction ends at its timeout, unless it is hanging: check whether this command"
-            " lists the transaction"
+            "the transaction ends at its timeout, unless it is hanging; it is hanging if this"
+            " command lists it"
         )
         return sentence, advice, command("transactions hanging", [])
     if hold.transactional_id is None:
@@ -226,7 +226,7 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
         return sentence, advice, command("groups why", facts.group)
     if member.closed_for_ms is not None:
         sentence += restarts(member, facts)
-        advice = f"{_ENDED}; when its session expires, other members get the member's partitions"
+        advice = f"{_ENDED}; when the member's session expires, other members get its partitions"
         return sentence, advice, command("groups why", facts.group)
     advice = (
         "take a thread dump of the member's process and check its log; evict the member to move its"
@@ -321,8 +321,8 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
 
 
 def _sign(member: MemberFacts, omits: str) -> str:
-    """Returns a clause about an awaited member: the time of its last request, or the time at which
-    its connection closed."""
+    """Returns a clause about a member for which the group waits: when its connection closed, or
+    when it sent its last request. ``omits`` completes the clause "the member does not ..."."""
     if member.closed_for_ms is not None:
         closed = f"the member's connection closed {span(member.closed_for_ms)} ago"
         return closed + _session_left(member)
@@ -335,8 +335,8 @@ def _sign(member: MemberFacts, omits: str) -> str:
 
 
 def _alive(member: MemberFacts, first: PartitionFacts) -> str:
-    """Returns the end of a sentence about a stalled member: whether it is connected, sends
-    heartbeats or commits."""
+    """Returns the last part of a sentence about a stalled member: for example, that its connection
+    closed, or when it sent its last heartbeat."""
     if member.closed_for_ms is not None:
         closed = f"; the member's connection closed {span(member.closed_for_ms)} ago"
         return closed + _session_left(member)

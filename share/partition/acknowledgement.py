@@ -40,13 +40,20 @@ def refusal_of_batches(batches: Sequence[AckBatch], is_renew: bool) -> Refusal |
         if first > last:
             return _invalid(f"first offset {first} is greater than last offset {last}")
         if first < before:
-            return _invalid(f"first offset {first} is smaller than the batch before, to {before}")
+            return _invalid(
+                f"first offset {first} is before the last offset of the previous batch, {before}"
+            )
         if not types:
             return _invalid(f"offsets {first} to {last} have no acknowledge type")
         if len(types) not in (1, last - first + 1):
-            return _invalid(f"offsets {first} to {last} have {len(types)} acknowledge types")
+            return _invalid(
+                f"offsets {first} to {last} have {len(types)} acknowledge types, expected 1 or"
+                f" {last - first + 1}"
+            )
         if not 0 <= min(types) <= max(types) <= greatest:
-            return _invalid(f"unknown acknowledge type among {min(types)} to {max(types)}")
+            return _invalid(
+                f"the acknowledge types {min(types)} to {max(types)} are not within 0 to {greatest}"
+            )
         before = last
     return None
 
@@ -63,10 +70,10 @@ def refusal_of_member(
         if ranges.start_offset > ranges.end_offset:
             return _not_held(first, "no record is in flight")
         if last > ranges.end_offset:
-            return _invalid(f"offset {last} is greater than the last acquired {ranges.end_offset}")
+            return _invalid(f"offset {last} is after the last acquired offset, {ranges.end_offset}")
         begin = max(first, ranges.start_offset)
         if begin <= before:
-            return _not_held(begin, "an earlier batch of the request acknowledges it")
+            return _not_held(begin, "an earlier batch of the same request acknowledges this offset")
         for each in ranges.overlapping(begin, last):
             if each.state != ACQUIRED or each.lock is None:
                 return _not_held(max(each.first, begin), "no member holds it")
@@ -99,8 +106,8 @@ def pieces(
 ) -> Iterator[list[AckBatch]]:
     """Splits valid batches into pieces with at most `PIECE` acknowledge types.
 
-    Batches below ``start_offset`` are omitted. So that omitting many batches does not take long in
-    one step, an empty piece is yielded after every `PIECE` omitted batches.
+    Omits batches below ``start_offset``. Yields an empty piece after every `PIECE` omitted batches,
+    so that no step of the generator takes long.
     """
     piece: list[AckBatch] = []
     size = omitted = 0

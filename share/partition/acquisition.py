@@ -16,8 +16,8 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 def poisonous_from(delivery_count_limit: int) -> int:
-    """Returns the delivery count from which on records are suspected to be poisonous, that is, to
-    make their members fail. Fewer of such records are delivered together."""
+    """Returns a delivery count. A record with at least this count may be the reason why its members
+    fail, so the broker delivers such records in smaller groups."""
     return max(2, -(-delivery_count_limit // 2))
 
 
@@ -51,18 +51,19 @@ class Acquisition:
         self._mode = mode
         self._limit = delivery_count_limit
         self._left = 0
-        """The number of records that may still be acquired. It is negative if the last batch was
-        acquired beyond the maximum."""
+        """The number of records that may still be acquired. It is below 0 if the last acquired
+        batch exceeded the maximum."""
         self._pieces = PIECE
-        """The number of ranges that may still be changed, so that the acquisition takes only a few
-        milliseconds."""
+        """The number of ranges that this step may still change. The limit makes the step end after
+        a few milliseconds."""
         self._acquired: list[AcquiredRange] = []
 
     def run(self, max_records: int, max_record_locks: int) -> list[AcquiredRange]:
-        """Acquires available records up to the end offset first, then records after this offset.
+        """Acquires available records: first those up to the end offset, then those after the end
+        offset, which have never been delivered.
 
-        Returns the acquired ranges in ascending order. Adjacent ranges have different delivery
-        counts.
+        Returns the acquired ranges in ascending order. A new range begins where the delivery count
+        changes.
         """
         ranges = self._ranges
         self._left = max_records
@@ -88,8 +89,8 @@ class Acquisition:
         return self._acquired
 
     def split(self, acquired: Sequence[AcquiredRange], batch_size: int) -> list[AcquiredRange]:
-        """Splits acquired ranges at the start of a log batch, wherever the part before it has at
-        least ``batch_size`` records."""
+        """Splits acquired ranges, always at the first offset of a log batch. Each part except the
+        last part of a range has at least ``batch_size`` records."""
         split = []
         size = max(batch_size, 1)
         for first, last, count in acquired:
@@ -105,8 +106,9 @@ class Acquisition:
         return split
 
     def _acquire_poisonous(self, found: Range, first: int, last: int) -> None:
-        """Acquires the first half of a range, or one record if this is the last permitted delivery
-        of its records. Thus only few records are delivered together with a poisonous record.
+        """Acquires only a part of a range whose records were delivered often: the first half, or
+        one record if no further delivery is permitted. A record on which members fail is then
+        delivered together with fewer other records.
 
         Kafka delivers the second half of the range as a whole. Muster halves the second half too.
         """
@@ -135,7 +137,7 @@ class Acquisition:
         return self._left > 0 and self._pieces > 0
 
     def _last_wanted(self, first: int) -> int:
-        """Returns the last offset to acquire, if the acquisition of the remaining records begins at
+        """Returns the last offset that the acquisition should acquire, if it continues at
         ``first``."""
         return self._end_of_batch(first + self._left - 1)
 

@@ -33,7 +33,7 @@ class Transitions:
         batches.append(StateBatch(first, last, state, count))
 
     def change(self) -> Change | None:
-        """Returns the change that contains all transitions; None if no transition began."""
+        """Returns one change for all transitions that began; None if no transition began."""
         if not self._batches:
             return None
         ranges = self._ranges

@@ -15,11 +15,11 @@ GROUPS_MAX: Final = 10_000
 """The maximum number of groups whose counts are kept. The counts need about 10 MB. Beyond this
 number, the counts of the group that was added first are dropped and begin again at 0."""
 MEMBERS_MAX: Final = 64
-"""The maximum number of members of a group whose expired locks are kept. Beyond this number, the
-expired locks of the member whose last lock expired the longest ago are dropped."""
+"""The maximum number of members of one group for which expired locks are stored. For a new
+member, the broker drops the locks of the member that has had none for the longest time."""
 ALL_MEMBERS_MAX: Final = 10_000
-"""The maximum number of members of all groups together whose expired locks are kept. The expired
-locks need about 20 MB."""
+"""The maximum number of members for which expired locks are kept in memory, over all groups. The
+expired locks of this many members need about 20 MB."""
 TIMES_KEPT: Final = 16
 """The maximum number of expiries of acquisition locks that are kept for each member."""
 TOGETHER_MS: Final = 1_000
@@ -37,8 +37,8 @@ class Expiry(NamedTuple):
 
 
 class Room:
-    """Limits the number of members whose expired locks are kept, for all groups together. ``left``
-    is the number of members that may still be added."""
+    """A limit on the number of members whose expired acquisition locks the broker remembers. It
+    applies to all groups together. ``left`` is the number of members that may still be added."""
 
     __slots__ = ("left",)
 
@@ -47,7 +47,8 @@ class Room:
 
 
 class Expiries:
-    """The latest expired locks of each member of one group, on all its share partitions."""
+    """The acquisition locks that expired last, by member of one group. The locks can be in any
+    share partition of the group."""
 
     __slots__ = ("_by_member", "_room")
 
@@ -56,13 +57,13 @@ class Expiries:
         self._room = room
 
     def __iter__(self) -> Iterator[tuple[str, tuple[Expiry, ...]]]:
-        """Yields each member with its expiries. The member whose last lock expired the longest ago
-        is first."""
+        """Yields each member with its expiries. Members are ordered by the time of their last
+        expiry, the earliest first."""
         return iter(list(self._by_member.items()))
 
     def note(self, member_id: str, records: int, now_ms: int) -> None:
-        """Adds an expired lock of a member. If the member is new and no more members can be kept,
-        drops the expiries of the member whose last lock expired the longest ago."""
+        """Adds an expired lock of a member. If the maximum number of members is stored, a new
+        member replaces the member whose last lock expired the longest time ago."""
         found = self._by_member.pop(member_id, None)
         if found is None:
             if self._room.left and len(self._by_member) < MEMBERS_MAX:
@@ -122,8 +123,8 @@ class DeliveryCounts:
 
 
 class GroupCounts:
-    """The counts of each group that has share partitions on this broker. They outlive share
-    partitions, which are removed from memory while unused."""
+    """The counts of each group that has share partitions on this broker. The counts remain when a
+    share partition is removed from memory because it is unused."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, DeliveryCounts] = {}
@@ -147,7 +148,7 @@ class GroupCounts:
             found.expiries.close()
 
     def member_removed(self, group_id: str, member_id: str) -> None:
-        """Drops the expired locks of a member that is no longer in its group."""
+        """Drops the stored lock expiries of a member that is no longer in its group."""
         found = self._by_group.get(group_id)
         if found is not None:
             found.expiries.forget(member_id)

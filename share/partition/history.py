@@ -7,13 +7,13 @@ from collections import deque
 from share.partition.values import Outcome
 
 _KEPT = 128
-"""The maximum number of outcomes that a share partition keeps for archived records. The same
-maximum applies separately to outcomes of records that were or will be delivered again."""
+"""The maximum number of kept outcomes of archived records in a share partition. It is also the
+maximum number of kept outcomes of records that are delivered again."""
 
 
 class History:
-    """The latest outcomes of a share partition: of records that were archived, and of records that
-    were or will be delivered again.
+    """The latest outcomes of deliveries in a share partition: outcomes of archived records, and
+    outcomes of records that were or will be delivered again.
 
     Consecutive records with the same outcome are one entry.
     """

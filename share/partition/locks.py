@@ -7,9 +7,9 @@ from collections.abc import Collection
 from protocol.deadlines import Deadlines, Timer
 
 _VOID_LOCKS = 32
-"""The maximum number of void timers in the heap of a share partition. A timer is void when its lock
-has no more records. Most locks lose their records long before they end, and a broker has many share
-partitions."""
+"""The maximum number of void timers in the heap of a share partition: timers whose lock has no
+records left. Most locks lose their records long before their timers fire, and a broker has many
+share partitions, so void timers must be removed."""
 
 
 class Lock(Timer):
@@ -28,8 +28,8 @@ class Lock(Timer):
         """The number of records that are under this lock."""
         self.first_offset = -1
         self.last_offset = -1
-        """All records of this lock are from ``first_offset`` to ``last_offset``. Records of other
-        locks may be among them."""
+        """The offset of the last record under this lock, or a higher offset. Some records between
+        ``first_offset`` and ``last_offset`` may not be under this lock."""
 
 
 class Locks:

@@ -30,7 +30,7 @@ def is_final(state: DeliveryState) -> bool:
 
 
 class Transition:
-    """A change of records to another state that the share coordinator has not stored yet."""
+    """A change of the state of some records that is not stored by the share coordinator yet."""
 
     __slots__ = ("change", "kind", "state")
 
@@ -40,7 +40,7 @@ class Transition:
         self.kind = kind
         """Why the delivery ends; one of the values of `Outcome.kind`."""
         self.change: Change | None = None
-        """The change to which the transition belongs; None until this change is complete."""
+        """The change that contains the transition; None until the change is complete."""
 
 
 class Range:
@@ -61,7 +61,7 @@ class Range:
         self.first = first
         self.last = last
         self.state = state
-        """The state before a pending transition."""
+        """The state of the records. During a pending transition, it is still the old state."""
         self.count = count
         self.lock = lock
         """The acquisition lock if the state is ACQUIRED, otherwise None."""
@@ -156,8 +156,9 @@ class Ranges:
     def put(
         self, first: int, last: int, state: DeliveryState, count: int, lock: Lock | None = None
     ) -> None:
-        """Sets the values of available records in one range, or adds records directly after the end
-        offset."""
+        """Sets the state, the delivery count and the lock of the offsets from ``first`` to
+        ``last``. The caller must pass offsets within one range of available records, or new offsets
+        that begin directly after the end offset."""
         ranges = self._ranges
         if first > self.end_offset:
             index = len(ranges)

@@ -49,16 +49,16 @@ _ENDINGS: dict[int, tuple[DeliveryState, str]] = {
 """The new state and the kind of outcome for each acknowledge type except RENEW."""
 
 _NEAR = 16
-"""Two batches of a change are found with one search if at most this number of offsets is between
-them."""
+"""If at most this number of offsets is between two batches of a change, both batches are found by
+one search, which is faster than two searches."""
 
 
 class SharePartition:
     """The delivery state of the records of one share partition. The state is in memory on the
     broker that leads the partition.
 
-    Deadlines are in monotonic ms. The times at which locks begin and outcomes are stored are wall
-    times, because the monotonic clock does not advance while the machine is suspended.
+    Deadlines are in monotonic ms. Times that are only recorded, such as the start of a lock, are
+    wall times, because the monotonic clock does not advance while the machine is suspended.
     """
 
     __slots__ = (
@@ -74,11 +74,11 @@ class SharePartition:
         counts: DeliveryCounts | None = None,
         ranges: Ranges | None = None,
     ) -> None:
-        """``state`` is the stored state. Its start offset must not be -1; the caller must first
-        replace -1 by an offset.
+        """``state`` is the stored state. If its start offset is -1, the caller must first replace
+        -1 by an offset.
 
-        Several share partitions may share ``counts``. ``ranges`` are the ranges of ``state``, if
-        the caller has loaded them in pieces.
+        Several share partitions may have the same ``counts``. ``ranges`` are the ranges of
+        ``state``, if the caller has already made them in slices.
         """
         self._counts = counts or DeliveryCounts()
         self.key = key
@@ -87,9 +87,9 @@ class SharePartition:
         self._history = History()
         self._ranges = loaded(state) if ranges is None else ranges
         self._ended: set[Lock] = set()
-        """The locks that have ended, but whose records have not all been released yet."""
+        """Ended locks of which some records still have to be released."""
         self._ended_from = 0
-        """The offset below which no records of the locks in ``_ended`` remain to be released."""
+        """The records of the locks in ``_ended`` are already released below this offset."""
 
     @property
     def start_offset(self) -> int:
@@ -98,7 +98,7 @@ class SharePartition:
 
     @property
     def end_offset(self) -> int:
-        """The last offset that was acquired or stored, or the offset before the start offset."""
+        """The highest acquired or loaded offset, or the offset before the start offset if none."""
         return self._ranges.end_offset
 
     def configure(self, settings: ShareSettings) -> None:
@@ -108,8 +108,8 @@ class SharePartition:
     # --- fetching
 
     def next_fetch_offset(self) -> int:
-        """Returns the first offset that can be acquired: an available offset, or the offset after
-        the end offset."""
+        """Returns the offset of the first available record; if no record is available, the offset
+        after the end offset."""
         available = self._ranges.first_available()
         return self._ranges.end_offset + 1 if available is None else available
 
@@ -127,8 +127,8 @@ class SharePartition:
         return max(ranges.end_offset, offset - 1) + left
 
     def can_acquire(self) -> bool:
-        """Returns False if the maximum number of records is in flight and none of these records is
-        available."""
+        """Returns False if no record can be acquired now: the maximum number of records is in
+        flight, and none of these records is available."""
         ranges = self._ranges
         return (
             ranges.window() < self._settings.max_record_locks
@@ -144,8 +144,8 @@ class SharePartition:
         mode: AcquireMode | int,
         now: Now,
     ) -> list[AcquiredRange]:
-        """Acquires available records among the fetched ones for a member. Returns the acquired
-        ranges in ascending order. The acquisition is not stored.
+        """Acquires fetched records for a member, as far as they are available. Returns the acquired
+        ranges in ascending order. An acquisition is kept only in memory.
 
         In batch-optimized mode, each range ends at the end of a log batch, as soon as the range has
         at least ``batch_size`` records. The log batch that reaches the limit of records in flight
@@ -203,8 +203,8 @@ class SharePartition:
         )
 
     def release_member(self, member_id: str, first_offset: int = 0) -> Change | None:
-        """Releases the records that a member has acquired, from an offset on, because its share
-        session has ended. The delivery counts of these records are not reduced.
+        """Releases the records from ``first_offset`` on that a member has acquired, because the
+        share session of the member has ended. The delivery counts of these records are not reduced.
 
         A change has at most `PIECE` ranges. The caller must call again with the offset after the
         change, until the result is None.
@@ -240,8 +240,8 @@ class SharePartition:
         return 0 if self._ended else self._ranges.locks.next_deadline()
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Drops the records before the log start offset, even acquired ones. As in Kafka, only the
-        next change stores the new start offset."""
+        """Drops the records before the log start offset, even records that members have acquired.
+        As in Kafka, the new start offset is stored only with the next change."""
         if log_start_offset > self._ranges.start_offset:
             self._ranges.drop_before(log_start_offset)
 
@@ -263,8 +263,8 @@ class SharePartition:
         return archived
 
     def refresh(self, change: Change) -> None:
-        """Sets a change's start offset and complete count to the present values, before it is
-        stored. Otherwise an old change could move the stored start offset back."""
+        """Sets the start offset and the complete count of ``change`` to the current values. Called
+        before ``change`` is stored, because both may have risen while it waited."""
         change.start_offset = self._ranges.start_offset
         change.delivery_complete_count = self._ranges.complete_count
 
@@ -315,8 +315,8 @@ class SharePartition:
             offset = piece[-1].last_offset + 1
 
     def outcomes(self, first_offset: int, last_offset: int) -> list[Outcome]:
-        """Returns the kept outcomes of records that were delivered again or archived. The outcomes
-        of each record are in the order of its deliveries."""
+        """Returns the remembered outcomes of deliveries, for records that were delivered again or
+        archived. The outcomes of each record are in the order of its deliveries."""
         return self._history.of(first_offset, last_offset)
 
     def _new_lock(self, member_id: str, now: Now) -> Lock:
@@ -350,8 +350,8 @@ class SharePartition:
         return transitions.change(), left > 0
 
     def _pending(self, change: Change) -> Iterator[Range]:
-        """Yields the ranges whose transition belongs to a change and that are not before the log
-        start."""
+        """Yields the ranges with a transition of ``change`` that is not stored yet. Ranges before
+        the start offset are left out."""
         for first, last in self._spans(change):
             for each in self._ranges.overlapping(first, last):
                 if each.transition is not None and each.transition.change is change:
@@ -363,9 +363,8 @@ class SharePartition:
         self._ranges.move_start()
 
     def _spans(self, change: Change) -> Iterator[tuple[int, int]]:
-        """Yields ranges (first and last offset) with all batches of a change, from the start offset
-        on. Batches at most `_NEAR` offsets apart share a range, because passing the offsets between
-        them is faster than another search."""
+        """Yields ranges (first and last offset) that cover all batches of a change from the start
+        offset on. Batches at most `_NEAR` offsets apart share a range, which is faster."""
         start_offset = self._ranges.start_offset
         first, last = start_offset, start_offset - 1
         for batch in change.batches:
@@ -378,8 +377,9 @@ class SharePartition:
         yield first, last
 
     def _note(self, ended: Range, kind: str, state: DeliveryState, now: Now) -> Outcome | None:
-        """Counts the outcome of a delivery. Keeps and returns the outcome, unless a first delivery
-        ended with an acceptance or a gap. A control record counts as a gap."""
+        """Counts the end of a delivery, and adds an entry about it to the history. Returns the
+        entry. A first delivery that ended with "accepted" or "gap" gets no entry, and the result is
+        None."""
         self._counts.ended(len(ended), kind, state == ARCHIVED)
         if ended.count < 2 and kind in ("accepted", "gap"):
             return None

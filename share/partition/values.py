@@ -81,8 +81,9 @@ class Change:
         self, start_offset: int, delivery_complete_count: int, batches: tuple[StateBatch, ...]
     ) -> None:
         self.start_offset = start_offset
-        """The start offset before the change takes effect. As in Kafka, the stored start offset is
-        therefore one change late."""
+        """The start offset that is stored with the change. As in Kafka, it is the start offset
+        before the change. If the change moves the start offset, the new start offset is stored with
+        the next change."""
         self.delivery_complete_count = delivery_complete_count
         """The number of records in a final state at or after the start offset, including those of
         changes that are not stored yet."""
@@ -102,7 +103,7 @@ class Acknowledged(NamedTuple):
 
 
 class InFlightRange(NamedTuple):
-    """A view of consecutive offsets with equal state."""
+    """Consecutive records in flight that have the same state."""
 
     first_offset: int
     last_offset: int

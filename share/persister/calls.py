@@ -31,8 +31,8 @@ class InitializeState:
 
 @slotted
 class ReadState:
-    """Returns the state to the leader of the partition, and stores a newer leader epoch. The reply
-    is a `StateReply` with the state.
+    """Returns the state to the leader of the partition, and stores the leader epoch of the call if
+    it is newer than the stored leader epoch. The reply is a `StateReply` with the state.
 
     The error is FENCED_LEADER_EPOCH if the stored leader epoch is greater, and INVALID_REQUEST if
     the state was never initialized.

@@ -21,10 +21,11 @@ _LAST = attrgetter("last_offset")
 def combine(
     batches: Sequence[StateBatch], added: Iterable[StateBatch], start_offset: int
 ) -> tuple[StateBatch, ...]:
-    """Returns ``batches`` and ``added`` as ascending batches without overlaps.
+    """Adds the batches ``added`` to ``batches``, and drops the offsets below ``start_offset``
+    (unless it is -1). Returns the result, in ascending order and without overlaps.
 
-    ``batches`` must be ascending and without overlaps. A ``start_offset`` of -1 drops no offsets.
-    The time for each added batch is proportional to the number of batches that it touches.
+    ``batches`` must also be in ascending order and without overlaps. The time to add a batch is
+    proportional to the number of existing batches that it overlaps.
     """
     combined = list(batches)
     for batch in added:
@@ -58,7 +59,7 @@ def _add(batches: list[StateBatch], added: StateBatch) -> None:
     high = bisect_right(batches, last + 1, lo=low, key=_FIRST)
     pieces: list[StateBatch] = []
     offset = first
-    """The first offset of ``added`` that is not in ``pieces`` yet."""
+    """Each offset of ``added`` below this offset is already in ``pieces``."""
     for each in batches[low:high]:
         if each.first_offset < first:
             _append(pieces, each, each.first_offset, min(each.last_offset, first - 1))

@@ -39,7 +39,8 @@ _BATCH = struct.Struct(">qqbhB")
 """A batch: first offset, last offset, delivery state, delivery count, and the number of tagged
 fields, which is 0."""
 _UNTAGGED = struct.Struct(">qqbhx")
-"""The fields of a batch, without the number of tagged fields, which is at `_TAGS_AT`."""
+"""Reads the first four fields of a batch, and skips the number of tagged fields, which is at
+`_TAGS_AT`."""
 _TAGS_AT = _UNTAGGED.size - 1
 _COUNT_TAG = b"\x01\x00\x04"
 """One tagged field with the tag 0 and 4 bytes: the delivery complete count."""
@@ -129,7 +130,7 @@ def runs_in_pieces(
 def _run(record: Record, skipped: Counter[int]) -> Generator[None, None, ShareStateRun | None]:
     key = record.key
     if key is None or len(key) < 2:
-        raise ProtocolError("the key is missing or too short for a record type")
+        raise ProtocolError("the key is missing, or too short to contain a record type")
     record_type = int.from_bytes(key[:2], "big", signed=True)
     if record_type not in (SNAPSHOT, UPDATE):
         skipped[record_type] += 1
@@ -160,7 +161,7 @@ def decode_in_pieces(
 ) -> Generator[None, None, SnapshotValue | UpdateValue]:
     """Returns the same as `decode_value`; yields after each `_BATCHES_PER_PIECE` batches."""
     if len(data) < 2:
-        raise ProtocolError(f"the value of {len(data)} bytes is too short for a version")
+        raise ProtocolError(f"the value of {len(data)} bytes is too short to contain a version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != _VALUE_VERSION:
         raise ProtocolError(f"the value has version {version}, expected {_VALUE_VERSION}")
@@ -213,8 +214,8 @@ def _decode_usual(
 
 
 def _short_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Returns an unsigned varint of at most three bytes, and the position after it. Returns -1 for
-    a longer varint, which no state within max.message.bytes contains."""
+    """Returns an unsigned varint and the position after it. Returns -1 if the varint has more than
+    three bytes: no state that fits into max.message.bytes contains such a varint."""
     value = 0
     for index in range(3):
         byte = data[position + index]

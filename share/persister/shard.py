@@ -114,7 +114,7 @@ class ShareStateShard:
         """The share partitions that the current sweep of `expire` has not visited yet; None between
         sweeps."""
         self._cold_at_ms = 0
-        """The time in monotonic ms of the next sweep of `expire`."""
+        """The monotonic time in ms at which `expire` next searches for cold share partitions."""
         self.view = ShareStateView(self._states)
 
     # ------------------------------------------------------------------------------------- calls
@@ -227,7 +227,8 @@ class ShareStateShard:
     def _record(
         self, key: SharePartitionKey, state: State, update: UpdateValue, now: Now
     ) -> ShareStateRun:
-        """Returns the record of an update. After enough updates, it is a snapshot."""
+        """Returns the record to write for an update: the update itself or, after enough updates, a
+        snapshot of the whole state."""
         if state.updates < self._config.updates_per_snapshot:
             return ShareStateRun(key, update)
         value = _updated(state.value, update)._replace(
@@ -243,12 +244,12 @@ class ShareStateShard:
 
     def expire(self, now: Now, budget: int) -> Outcome:
         """Writes a snapshot of each cold share partition, that is, one whose last snapshot is older
-        than the interval. Visits about ``budget`` share partitions.
+        than the interval. If all share partitions are cold, it writes none, since the log hardly
+        grows. Visits about ``budget`` share partitions.
 
-        Without these snapshots, the old record of a share partition that is never written would
-        stay needed, and the log after it could not be deleted. If all states are cold, the log
-        hardly grows, and no snapshots are written. While more work is due, ``next_deadline``
-        returns a time that is not in the future.
+        Without these snapshots, the old record of a share partition that no longer changes would
+        always be needed, so no later record of the log could be deleted. While more work is due,
+        ``next_deadline`` returns a time that is not in the future.
         """
         if self._cold is None:
             self._cold = iter(self._to_visit())

@@ -25,7 +25,8 @@ class SnapshotValue(NamedTuple):
     """The wall time in ms at which the state was initialized, or at which a write last replaced the
     state by a snapshot."""
     write_ms: int
-    """The wall time of the snapshot in ms. It is later than ``create_ms`` for a cold snapshot."""
+    """The wall time of the snapshot in ms. It is later than ``create_ms`` if
+    `ShareStateShard.expire` has written the unchanged state again as a new snapshot."""
     batches: tuple[StateBatch, ...] = ()
     delivery_complete_count: int = UNKNOWN_COUNT
 

@@ -293,8 +293,8 @@ TABLE = [
     ("its locks expire", stable(share=ShareFacts(0, 1, ago(1), (), [
         ExpiredFacts("m1", [ago(90), ago(60), ago(30)], [1, 1, 1], 30_000)])),
      "LOCKS_EXPIRE", "the locks of m1 on 10.0.0.7 have expired 3 times since 2026-11-22T12:04:01Z,"
-     " the last time at 2026-11-22T12:05:01Z: it did not acknowledge 3 records within 30.0 s, and"
-     " they were delivered again or archived"),
+     " the last time at 2026-11-22T12:05:01Z: the member did not acknowledge 3 records within"
+     " 30.0 s, and they were delivered again or archived"),
     # ---- flapping
     ("under a new id", stable(at(0, 9, 9), returns=[returns(3)]),
      "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
@@ -356,8 +356,8 @@ TABLE = [
                              ways=(("restarted_in_session", 3), ("restarted", 1)))],
             members=(member("m9", instance="i-9", closed_for_ms=700),)),
      "FLAPPING", "static member i-9 (m9) on 10.0.0.7 has restarted 4 times since"
-     " 2026-11-22T12:04:51Z: 3 times it had restarted within its session, 1 time its connection had"
-     " closed; its connection closed 0.7 s ago"),
+     " 2026-11-22T12:04:51Z: 3 times it had restarted before its session expired, 1 time"
+     " its connection had closed; its connection closed 0.7 s ago"),
     ("a static one that pauses",
      stable(returns=[returns(4, instance="i-9", away_ms=0, ways=(("session_expired", 4),))]),
      "FLAPPING", "static member i-9 (m9) on 10.0.0.7 was removed (session expired) and rejoined 4"
@@ -431,7 +431,7 @@ TABLE = [
     [row[1:] for row in TABLE],
     ids=[f"{row[2]}: {row[0]}" for row in TABLE],
 )
-def test_facts_about_a_group_result_in_the_expected_verdict_and_sentence(
+def test_facts_about_a_group_produce_the_expected_verdict_and_sentence(
     facts: GroupFacts, verdict: str, sentence: str
 ) -> None:
     judgement = judged(facts)
@@ -439,7 +439,7 @@ def test_facts_about_a_group_result_in_the_expected_verdict_and_sentence(
     assert (judgement.verdict, judgement.worst.sentence) == (verdict, sentence)
 
 
-def test_tested_facts_cover_every_verdict() -> None:
+def test_table_of_test_cases_contains_every_verdict() -> None:
     assert {row[2] for row in TABLE} == set(Verdict)
 
 
@@ -523,7 +523,7 @@ def test_host_is_shown_as_an_ip_address_for_each_form_of_a_client_host(host: str
     assert "m1 on 10.0.0.7 owns the partition" in judged(facts).worst.sentence
 
 
-def test_finding_names_its_member_partition_and_time() -> None:
+def test_worst_finding_has_member_client_host_partition_and_start_time() -> None:
     worst = judged(stable(at(0, 5, 9, stands=31))).worst
 
     assert (worst.member, worst.client, worst.host) == ("m1", "app", "/10.0.0.7")
@@ -565,7 +565,7 @@ def test_findings_are_sorted_by_severity_and_every_partition_has_a_verdict() -> 
     assert len(list(judgement.first(2))) == 2
 
 
-def test_group_is_stalled_when_only_an_out_of_range_offset_has_moved() -> None:
+def test_advancing_offset_above_the_log_end_does_not_hide_a_stalled_partition() -> None:
     judgement = judged(stable(at(0, 5, 9, stands=40, moved=40), at(1, 10, 9, moved=5)))
 
     assert judgement.of_partition("orders", 0) is Verdict.STALLED
@@ -640,7 +640,9 @@ FACTS = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(FACTS)
-def test_random_facts_about_a_group_result_in_a_verdict_and_a_sentence(facts: GroupFacts) -> None:
+def test_findings_about_a_group_with_random_facts_are_consistent_with_its_verdict(
+    facts: GroupFacts,
+) -> None:
     judgement = judged(facts)
     findings = judgement.findings
 
@@ -707,7 +709,7 @@ def test_advice_about_a_restarting_static_member_is_a_longer_session_timeout() -
 
 
 @pytest.mark.parametrize("closed_for_ms", [None, 700])
-def test_advice_about_a_crashing_static_member_is_not_eviction(
+def test_advice_about_a_crashing_static_member_does_not_recommend_eviction(
     closed_for_ms: int | None,
 ) -> None:
     static = member("m9", silent_s=0.2, instance="i-9", closed_for_ms=closed_for_ms)
@@ -729,7 +731,7 @@ def test_advice_about_a_crashing_static_member_is_not_eviction(
     assert "evict the member" in stalled.advice or closed_for_ms is not None
 
 
-def test_broker_pause_delays_verdict_blocked_but_not_the_reported_rebalance_start() -> None:
+def test_broker_pause_delays_verdict_blocked_but_does_not_change_its_start_time() -> None:
     """The broker was paused, so ``state_counts_from_ms`` is later than the start of the rebalance.
     The finding still names the start."""
     waiting = joining("m2", for_s=25, members=TWO)
@@ -764,7 +766,7 @@ def test_advice_about_a_closed_connection_names_a_crash_and_the_command_groups_w
         (stable(at(0, 5, 9, moved=9, stands=9)), None),
     ],
 )
-def test_field_reads_nothing_since_ms_is_the_time_of_the_last_offset_change(
+def test_value_of_reads_nothing_since_ms_is_the_time_of_the_last_offset_change(
     facts: GroupFacts, since_ms: int | None
 ) -> None:
     assert judged(facts).facts.reads_nothing_since_ms == since_ms

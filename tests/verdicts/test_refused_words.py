@@ -29,8 +29,8 @@ def advice(protocol_type: str, **fields: Any) -> str:
     [
         (
             "streams",
-            f"{OWN_ID}the group is a streams group, which consumers can't join; an instance of the"
-            " application needs group.protocol=streams in its properties",
+            f"{OWN_ID}the group is a streams group, which consumers can't join; if the client is an"
+            " instance of the streams application, set group.protocol=streams in its properties",
         ),
         (
             "share",
@@ -39,7 +39,7 @@ def advice(protocol_type: str, **fields: Any) -> str:
         ),
     ],
 )
-def test_consumer_refused_by_a_group_of_another_type_gets_advice_without_assignors(
+def test_advice_for_a_consumer_in_a_group_of_another_type_does_not_mention_assignors(
     protocol_type: str, expected: str
 ) -> None:
     why = f"the group is a {protocol_type} group"
@@ -69,7 +69,7 @@ def test_advice_for_a_full_group_names_the_size_limit_setting_of_its_type(
     assert advice(protocol_type, error="GROUP_MAX_SIZE_REACHED", why=why) == FULL + setting
 
 
-def test_advice_for_a_too_large_target_assignment_is_about_the_batch_size() -> None:
+def test_advice_about_an_assignment_that_exceeds_a_batch_names_max_message_bytes() -> None:
     why = "The group's target assignment does not fit into a batch (max.message.bytes)."
 
     assert advice("streams", error="GROUP_MAX_SIZE_REACHED", why=why) == RECORD

@@ -48,7 +48,7 @@ def judged(share: ShareFacts | None, members: int = 1, **fields: Any) -> Any:
         ),
     ],
 )
-def test_share_group_facts_result_in_the_expected_verdict(
+def test_expected_verdict_is_computed_from_facts_about_a_share_group(
     share: ShareFacts | None, expected: Verdict
 ) -> None:
     assert judged(share).verdict is expected
@@ -72,7 +72,7 @@ def test_finding_of_a_stalled_share_group_counts_waiting_and_acquired_records() 
     assert worst.command == "muster share describe payments"
 
 
-def test_finding_of_a_repeated_record_names_the_last_member_and_its_outcome() -> None:
+def test_finding_of_a_redelivered_record_has_the_member_and_result_of_its_last_delivery() -> None:
     [finding] = judged(ShareFacts(0, 1, ago(1), [REPEATED])).findings
     assert (finding.topic, finding.partition, finding.member) == ("orders", 3, "m1")
     assert finding.sentence == (
@@ -88,8 +88,8 @@ def test_finding_of_expired_acquisition_locks_names_the_member_and_counts_record
     assert (finding.verdict, finding.member, finding.topic) == (Verdict.LOCKS_EXPIRE, "m1", None)
     assert finding.sentence == (
         "the locks of m1 on 10.0.0.7 have expired 3 times since 2026-11-22T12:02:11Z, the last time"
-        " at 2026-11-22T12:04:21Z: it did not acknowledge 8 records within 30.0 s, and they were"
-        " delivered again or archived"
+        " at 2026-11-22T12:04:21Z: the member did not acknowledge 8 records within 30.0 s, and"
+        " they were delivered again or archived"
     )
     assert finding.advice.startswith("check that the member acknowledges the records")
     assert finding.command == "muster share why payments"

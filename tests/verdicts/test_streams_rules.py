@@ -59,7 +59,7 @@ def test_streams_group_without_tasks_is_not_ready_after_the_threshold(
         ({"state_since_ms": ago(2), "streams": None}, Verdict.OK),
     ],
 )
-def test_streams_group_stays_not_ready_after_its_last_instance_has_ended(
+def test_verdict_of_a_streams_group_stays_not_ready_after_its_last_instance_has_ended(
     fields: dict[str, Any], expected: Verdict
 ) -> None:
     fields = {"streams": MISSING._replace(since_ms=ago(400)), **fields}
@@ -100,8 +100,8 @@ def test_finding_of_an_ended_application_says_that_it_must_be_started_again() ->
         (
             StreamsFacts(MISSING_INTERNAL_TOPICS, "", ("counts-store-changelog",)),
             "no instance has had a task since 2026-11-22T12:04:51Z: the internal topic"
-            " counts-store-changelog is missing, which the broker creates at a heartbeat, although"
-            " the group has 2 members",
+            " counts-store-changelog is missing (the broker creates it at a member's heartbeat),"
+            " although the group has 2 members",
             "muster groups why counts",
         ),
         (
@@ -149,7 +149,7 @@ def test_finding_about_flapping_instances_names_their_missing_source_topic(
 
     assert (flapping.verdict, flapping.sentence) == (Verdict.FLAPPING, sentence)
     assert flapping.advice == (
-        "Kafka Streams ends an instance whose source topic is missing: create the topic, or"
+        "Kafka Streams shuts down an instance whose source topic is missing: create the topic, or"
         " correct its name in the application"
     )
     assert flapping.command == "muster topics create lines"

@@ -21,8 +21,8 @@ PerOffset = dict[int, tuple[int, int]]
 
 @dataclass
 class Record:
-    """The delivery state of one offset. If ``change`` is not 0, ``next_state`` waits to be stored
-    by the change with this number."""
+    """The delivery state of one offset. If ``change`` is not 0, a change with this number is in
+    progress: when it is stored, the state becomes ``next_state``."""
 
     state: int = AVAILABLE
     count: int = 0
@@ -135,8 +135,9 @@ class Model:
         return acquired
 
     def _last_free(self, offset: int, fetched: FetchedRecords, strict: bool) -> int:
-        """Returns the last offset that may be acquired: ``offset`` if ``strict``, or else the end
-        of the fetched batch that contains ``offset``."""
+        """Returns the last offset that may be acquired together with ``offset``. In strict mode
+        this is ``offset`` itself. Otherwise it is the last offset of the fetched batch that
+        contains ``offset``."""
         ends = [b for a, b in fetched.batches if a <= offset <= b]
         return offset if strict or not ends else ends[0]
 

@@ -139,7 +139,7 @@ def test_records_below_a_new_log_start_offset_are_dropped(held: bool) -> None:
     assert share.start_offset == 20
 
 
-def test_storing_a_release_does_not_change_records_below_the_new_log_start_offset() -> None:
+def test_stored_release_omits_records_that_are_now_before_the_log_start_offset() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     change = acknowledge(share, (0, 6, [RELEASE])).change
@@ -178,7 +178,7 @@ def test_records_stay_acquired_by_their_member_when_storing_a_change_fails() -> 
 
 
 @pytest.mark.parametrize(("count", "after"), [(1, AVAILABLE), (5, ARCHIVED)])
-def test_records_whose_lock_has_expired_are_released_when_storing_a_change_fails(
+def test_record_is_released_when_its_lock_expired_and_its_acknowledgement_was_not_stored(
     count: int, after: DeliveryState
 ) -> None:
     share = delivered(count)
@@ -199,7 +199,7 @@ def test_records_with_an_expired_lock_are_released_even_when_storing_fails() -> 
     assert acquire(share, fetched((0, 3)), member_id="b") == [(0, 3, 2)]
 
 
-def test_stored_change_has_the_start_offset_that_was_valid_before_the_change() -> None:
+def test_acknowledgement_moves_the_start_offset_only_after_its_change_is_stored() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     first = stored(share, acknowledge(share, (0, 4, [ACCEPT])).change)
@@ -209,7 +209,7 @@ def test_stored_change_has_the_start_offset_that_was_valid_before_the_change() -
     assert (share.start_offset, share.end_offset, share.next_fetch_offset()) == (10, 9, 10)
 
 
-def test_method_refresh_updates_a_change_when_another_change_was_stored_first() -> None:
+def test_method_refresh_updates_the_start_offset_of_an_unstored_change() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     late = acknowledge(share, (5, 5, [ACCEPT])).change
@@ -296,7 +296,7 @@ def test_repeated_acknowledgement_below_the_start_offset_succeeds() -> None:
     assert acknowledge(share, (0, 4, [ACCEPT])) == Acknowledged(errors.NONE)
 
 
-def test_acknowledge_types_for_offsets_below_the_start_offset_are_skipped() -> None:
+def test_acknowledgement_does_not_apply_to_offsets_below_the_start_offset() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     share.log_start_moved(2)

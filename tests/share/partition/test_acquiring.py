@@ -48,7 +48,7 @@ LOG = [(0, 2), (3, 6), (7, 7), (8, 13), (14, 19)]
         (0, 500, RECORD_LIMIT, []),
     ],
 )
-def test_acquired_ranges_respect_record_limit_batch_size_and_mode(
+def test_acquired_ranges_respect_record_limit_batch_size_and_acquire_mode(
     max_records: int, batch_size: int, mode: AcquireMode, expected: list[tuple[int, int]]
 ) -> None:
     share = partition()
@@ -185,7 +185,7 @@ def test_records_with_several_failed_deliveries_are_delivered_in_smaller_ranges(
         (10, [500, 500, 500, 500, 500, 250, 125, 62, 31, 1]),
     ],
 )
-def test_ranges_with_failed_deliveries_are_halved_until_the_last_delivery(
+def test_acquired_range_is_halved_after_repeated_failed_deliveries(
     limit: int, sizes: list[int]
 ) -> None:
     share = partition(limit=limit)

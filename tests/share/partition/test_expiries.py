@@ -16,7 +16,7 @@ from share.partition.counts import (
 from tests.share.partition.share_partitions import LOCK_MS, NOON_MS, acquire, fetched, partition
 
 
-def test_expired_locks_of_a_member_within_a_short_time_are_one_entry() -> None:
+def test_locks_of_a_member_that_expire_within_a_short_time_are_counted_in_one_entry() -> None:
     expiries = Expiries(Room())
     expiries.note("a", 2, 10)
     expiries.note("b", 1, 10)
@@ -28,7 +28,7 @@ def test_expired_locks_of_a_member_within_a_short_time_are_one_entry() -> None:
     }
 
 
-def test_number_of_members_and_of_entries_per_member_about_expired_locks_is_bounded() -> None:
+def test_history_of_expired_locks_is_bounded() -> None:
     expiries = Expiries(Room())
     for number in range(MEMBERS_MAX + 5):
         for again in range(TIMES_KEPT + 2):
@@ -39,7 +39,7 @@ def test_number_of_members_and_of_entries_per_member_about_expired_locks_is_boun
     assert {len(each) for each in found.values()} == {TIMES_KEPT}
 
 
-def test_number_of_members_with_entries_about_expired_locks_is_bounded_over_all_groups() -> None:
+def test_number_of_members_with_recorded_lock_expiries_is_bounded_for_all_groups_together() -> None:
     room = Room(2)
     one, two, three = Expiries(room), Expiries(room), Expiries(room)
     one.note("a", 1, 0)
@@ -57,7 +57,7 @@ def test_number_of_members_with_entries_about_expired_locks_is_bounded_over_all_
     assert room.left == 0
 
 
-def test_budget_of_entries_about_expired_locks_is_freed_with_removed_members_and_groups() -> None:
+def test_counts_of_expired_locks_are_removed_with_their_member_or_group() -> None:
     counts = GroupCounts()
     for group_id in ("g", "h"):
         counts.of(group_id).expiries.note("m", 1, 0)
@@ -77,7 +77,7 @@ def test_entry_about_expired_locks_has_the_wall_time_of_the_expiry() -> None:
     assert dict(share._counts.expiries) == {"a": (Expiry(NOON_MS + LOCK_MS + 7_600, 2),)}
 
 
-def test_expired_locks_are_two_entries_when_the_wall_clock_is_set_back_between_them() -> None:
+def test_lock_expiries_before_and_after_a_backward_clock_change_are_recorded_separately() -> None:
     expiries = Expiries(Room())
     expiries.note("a", 1, NOON_MS)
     expiries.note("a", 1, NOON_MS - 60_000)

@@ -45,7 +45,7 @@ def acquired_in_pieces(share: SharePartition) -> list[int]:
     return sizes
 
 
-def test_one_acquisition_acquires_at_most_the_ranges_of_one_slice() -> None:
+def test_records_in_many_ranges_are_acquired_in_slices_of_limited_size() -> None:
     assert acquired_in_pieces(scattered()) == [PIECE, PIECE, RANGES - 2 * PIECE]
 
 
@@ -61,7 +61,7 @@ def test_records_of_a_leaving_member_are_released_in_slices() -> None:
     assert {each[2:] for each in states(share)} == {(AVAILABLE, 2), (ACKNOWLEDGED, 1)}
 
 
-def test_locks_expire_in_slices_and_the_deadline_stays_due_until_the_last_slice() -> None:
+def test_expired_acquisition_locks_are_released_in_several_short_calls() -> None:
     share = scattered()
     acquired_in_pieces(share)
     sizes = []
@@ -73,7 +73,7 @@ def test_locks_expire_in_slices_and_the_deadline_stays_due_until_the_last_slice(
     assert share.expire(LOCK_MS) is None
 
 
-def test_acquisition_lock_that_expires_between_two_calls_of_expire_is_released() -> None:
+def test_acquisition_lock_that_ends_between_two_calls_of_method_expire_is_released() -> None:
     share = scattered()
     acquire(share, fetched((0, OFFSETS - 1)), PIECE, now_ms=5)
     offset = share.next_fetch_offset()

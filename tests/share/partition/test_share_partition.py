@@ -60,14 +60,14 @@ def test_acquired_records_are_available_after_a_reload() -> None:
     assert acquire(share, fetched((0, 3)), mode=RECORD_LIMIT, max_records=1) == [(0, 0, 3)]
 
 
-def test_last_offset_to_fetch_counts_only_records_that_can_be_acquired() -> None:
+def test_last_offset_to_fetch_does_not_count_acknowledged_records() -> None:
     share = partition((2, 3, ACKNOWLEDGED, 1), (4, 6, AVAILABLE, 1))
     assert [share.last_wanted(0, records) for records in (1, 2, 3, 5, 6)] == [0, 1, 4, 6, 7]
     assert [share.last_wanted(1, records) for records in (1, 2, 10)] == [1, 4, 12]
     assert partition().last_wanted(0, 500) == 499
 
 
-def test_last_offset_to_fetch_is_limited_by_the_record_lock_limit() -> None:
+def test_last_offset_that_a_share_partition_fetches_depends_on_the_record_lock_limit() -> None:
     share = partition()
     share.configure(ShareSettings(LOCK_MS, 5, 200))
     assert share.last_wanted(0, 1_000_000) == 199

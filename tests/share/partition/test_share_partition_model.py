@@ -278,8 +278,8 @@ class History:
         self.check_locks()
 
     def check_locks(self) -> None:
-        """Asserts that each lock has the right number of records, and that its first and last
-        offset enclose them."""
+        """Asserts that each lock counts its records correctly, and that these records are between
+        the lock's first and last offset."""
         held: dict[Lock, int] = {}
         for each in self.partition._ranges:
             if (lock := each.lock) is not None:
@@ -344,7 +344,7 @@ def test_share_partition_equals_the_model_after_short_histories(numbers: list[in
 
 
 def test_random_histories_cause_every_error_code() -> None:
-    """The tests with random histories cover an error code only if a history causes it."""
+    """Otherwise the tests with random histories would leave some error codes untested."""
     codes = set()
     for seed in range(5):
         codes |= play(numbers_of(seed)).codes

@@ -82,7 +82,7 @@ class Driver:
         return self.answer(call).error_code
 
     def redundant(self) -> int:
-        """Returns the offset of the first record that a shard needs to be loaded. All earlier
+        """Returns the offset of the first record that a load of the shard needs. All earlier
         records are redundant."""
         ((_, reply),) = self.shard.handle(FindRedundant("t"), self.now).replies
         return reply.first_needed  # type: ignore[union-attr]

@@ -24,7 +24,8 @@ BATCHES = st.lists(
 
 
 def by_offset(batches: list[StateBatch], start_offset: int) -> dict[int, tuple[int, int]]:
-    """Returns, for each offset, the highest pair of delivery count and state in all batches."""
+    """Returns a pair of delivery count and state for each offset: the highest pair of all batches
+    that contain the offset."""
     found: dict[int, tuple[int, int]] = {}
     for first, last, state, count in batches:
         for offset in range(max(first, start_offset), last + 1):

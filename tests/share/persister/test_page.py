@@ -61,6 +61,6 @@ def test_shard_loads_the_example_of_the_share_state_page() -> None:
     assert shard.view.state(KEY) is None
 
 
-def test_share_state_page_names_the_right_partition_of_its_example() -> None:
+def test_share_state_page_names_the_right_partition_for_its_example_key() -> None:
     name = coordinator_key(KEY)
     assert f"`{name}` is in partition {partition_for(name, 50)} of 50" in " ".join(PAGE.split())

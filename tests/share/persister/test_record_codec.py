@@ -1,5 +1,5 @@
-"""Tests of the codec of ``__share_group_state`` records. It writes the same bytes as the codec that
-interprets Kafka's schemas."""
+"""Tests of the codec of ``__share_group_state`` records. This codec writes the same bytes as the
+codec that interprets Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def by_schema(value: SnapshotValue | UpdateValue) -> bytes:
 
 
 @given(VALUES)
-def test_encoded_share_state_equals_that_of_the_schema_codec_and_is_decoded(
+def test_share_state_is_encoded_as_by_the_schema_codec_and_decoded_unchanged(
     value: SnapshotValue | UpdateValue,
 ) -> None:
     data = encode_value(value)
@@ -135,7 +135,7 @@ def test_share_state_values_of_kafka_are_decoded_as_by_the_schema_codec() -> Non
             assert encode_value(value) == data
 
 
-def test_overlapping_batches_of_a_record_are_combined() -> None:
+def test_overlapping_state_batches_of_a_record_are_combined() -> None:
     data = by_schema(UpdateValue(1, 2, 3, (StateBatch(5, 9, 0, 1), StateBatch(0, 6, 2, 1)), 4))
     value = decode_value(UPDATE, data)
     assert value.batches == (StateBatch(0, 6, 2, 1), StateBatch(7, 9, 0, 1))
@@ -156,11 +156,11 @@ KEY = b"\0\0\0\1g" + b"t" * 16 + b"\0\0\0\0"
     ("key", "value", "error"),
     [
         (None, b"", "the key is missing"),
-        (b"\0", b"", "the key is missing or too short"),
+        (b"\0", b"", "the key is missing, or too short"),
         (KEY[:-1], b"", "can't have a group id of 1 bytes"),
         (b"\0\0\0\1", b"", "can't have a group id of 1 bytes"),
         (b"\0\0\0\1\xff" + KEY[5:], None, "utf-8"),
-        (KEY, b"\0", "too short for a version"),
+        (KEY, b"\0", "too short to contain a version"),
         (KEY, b"\0\1" + b"\0" * 50, "has version 1, expected 0"),
         (KEY, b"\0\0" + b"\0" * 20, "ShareSnapshotValue"),
         (b"\0\1" + KEY[2:], b"\0\0" + b"\0" * 10, "ShareUpdateValue"),
@@ -219,7 +219,7 @@ def test_share_state_value_decoded_in_slices_equals_the_value_decoded_at_once(
 
 
 @pytest.mark.parametrize("at", range(1, 6))
-def test_overlapping_or_empty_share_state_batches_are_found_within_a_slice_and_between_slices(
+def test_overlapping_share_state_batches_are_combined_and_empty_batches_are_refused(
     at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_codec, "_BATCHES_PER_PIECE", 2)

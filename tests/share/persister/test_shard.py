@@ -76,7 +76,7 @@ def test_read_with_a_lower_leader_epoch_is_fenced_and_a_newer_epoch_is_stored(
         (0, 2, FENCED_LEADER_EPOCH),
     ],
 )
-def test_share_state_write_is_fenced_at_lower_epochs_and_does_not_store_newer_epochs(
+def test_share_state_write_with_a_lower_epoch_is_fenced_and_higher_epochs_are_not_stored(
     state_epoch: int, leader_epoch: int, error: int
 ) -> None:
     driver = Driver()
@@ -87,7 +87,7 @@ def test_share_state_write_is_fenced_at_lower_epochs_and_does_not_store_newer_ep
     assert driver.shard.view.state(KEY) == StoredState(1, 3, 0, 0, batches)
 
 
-def test_share_partition_without_a_state_is_not_read_or_written() -> None:
+def test_read_or_write_of_a_share_partition_without_a_state_is_an_error() -> None:
     driver = Driver()
     assert driver.read().error_code == INVALID_REQUEST
     assert driver.write(FREE) == INVALID_REQUEST
@@ -106,7 +106,7 @@ def test_write_without_a_start_offset_keeps_the_start_offset() -> None:
 
 
 @pytest.mark.proves("share 15")
-def test_repeated_write_does_not_move_the_start_offset_back() -> None:
+def test_repeated_share_state_write_does_not_move_the_start_offset_back() -> None:
     driver = Driver()
     driver.initialize()
     assert driver.write((10, 14, 2, 1), start_offset=5, complete=5) == NONE
@@ -140,7 +140,9 @@ def test_repeated_write_does_not_move_the_start_offset_back() -> None:
         (DeleteState("t", NEGATIVE), INVALID_REQUEST),
     ],
 )
-def test_first_error_of_a_share_state_call_is_that_of_kafka(call: Call, error: int) -> None:
+def test_share_state_call_with_several_faults_returns_the_same_error_as_kafka(
+    call: Call, error: int
+) -> None:
     driver = Driver()
     driver.initialize()
     driver.read(leader_epoch=4)
@@ -217,7 +219,7 @@ def test_share_state_shard_without_share_partitions_has_no_next_deadline() -> No
 # -- loads and pruning
 
 
-def test_records_before_the_oldest_snapshot_are_redundant() -> None:
+def test_records_before_the_newest_snapshot_of_every_share_partition_are_redundant() -> None:
     driver = Driver()
     assert driver.redundant() == 0
     driver.initialize()  # 0
@@ -234,7 +236,7 @@ def test_records_before_the_oldest_snapshot_are_redundant() -> None:
     assert driver.redundant() == len(driver.log) == 7
 
 
-def test_load_ignores_and_reports_updates_without_a_snapshot() -> None:
+def test_load_ignores_and_reports_share_state_updates_without_a_snapshot() -> None:
     driver = Driver()
     driver.initialize()
     driver.write(FREE)
