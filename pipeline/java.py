@@ -70,7 +70,7 @@ def find_java(spark: str) -> Java:
 def java_at(home: str) -> Java | None:
     """Return the Java in a folder; None if it can't be run."""
     try:
-        told = subprocess.run(
+        printed = subprocess.run(
             [str(Path(home) / "bin" / "java"), "--list-modules"],
             capture_output=True,
             text=True,
@@ -79,8 +79,8 @@ def java_at(home: str) -> Java | None:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version = re.search(r"^java\.base@(\d+)", told, re.MULTILINE)
-    return Java(home, int(version[1]), f"\n{VECTOR}@" in told) if version else None
+    version = re.search(r"^java\.base@(\d+)", printed, re.MULTILINE)
+    return Java(home, int(version[1]), f"\n{VECTOR}@" in printed) if version else None
 
 
 @contextmanager

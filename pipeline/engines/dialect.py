@@ -63,8 +63,8 @@ class Dialect(Protocol):
         """Return SQL for the array of strings in a JSON text."""
 
     def topics(self, json: str) -> str:
-        """Return SQL for the array of structs of `topic`, `topic_id` and `partitions` in a JSON
-        text. A field that the text omits is null."""
+        """Return SQL that converts a JSON text to an array of structs with the fields `topic`,
+        `topic_id` and `partitions`. A field that the text omits is null."""
 
     def tasks(self, json: str) -> str:
         """Return SQL for the tasks of a streams group in a JSON text, as an array of the type that
@@ -212,8 +212,8 @@ class SparkDialect(Ansi):
 
 
 def _tasks(d: Dialect, array: str) -> str:
-    """Return SQL that converts an array of structs, each with a subtopology and its partitions,
-    into the structs that `Dialect.topics` returns."""
+    """Return SQL that converts tasks (an array of structs, each with a subtopology and its
+    partitions) into the structs that `Dialect.topics` returns."""
     as_topic = d.struct(
         topic="t.subtopology_id", topic_id="CAST(NULL AS STRING)", partitions="t.partitions"
     )

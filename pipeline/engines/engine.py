@@ -14,11 +14,11 @@ from pipeline.engines.files import Files
 
 
 class Part(Protocol):
-    """A part of a history that can be read separately, in another process or on another machine.
-    Parts are pickled.
+    """A part of a history that can be read separately, by another process or on another machine.
+    For this, it must be possible to pickle the part.
 
-    The rows of one partition of `__consumer_offsets` are in one part, in log order, or in several
-    parts whose offsets do not overlap.
+    Each part has the rows of some partitions of `__consumer_offsets`, in log order. If several
+    parts have rows of the same partition, the offset ranges of these parts do not overlap.
     """
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -28,7 +28,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """A part whose rows are in memory."""
+    """A part of a source. Its rows are in memory."""
 
     table: pa.Table
 
@@ -59,7 +59,7 @@ class Engine(Protocol):
 
     @property
     def at_once(self) -> int:
-        """The number of tables that are made at the same time."""
+        """The number of tables that the engine makes concurrently."""
 
     @property
     def is_here(self) -> bool:
@@ -67,7 +67,7 @@ class Engine(Protocol):
 
     @property
     def moved_bytes(self) -> int:
-        """The bytes that reads of parts have transferred over the wire, in all processes."""
+        """The number of bytes that were read with Kafka's protocol, summed over all processes."""
 
     def begin(self, what: str) -> None:
         """Show ``what`` as the current step of this thread, if the engine displays progress."""

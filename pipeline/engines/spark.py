@@ -24,9 +24,9 @@ _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns whose values rarely repeat. A dictionary encoding of these columns would only cost time.
 """
 SHORT_RECORDS: Final = 20_000
-"""A history is short if its estimated number of records is below this number: Spark then needs more
-time to plan a query than to read the records. This holds even if compressed batches contain ten
-times as many records as estimated."""
+"""A history is short if its estimated number of records is below this number. Spark then needs more
+time to plan a query than to read the records, even if the compressed batches contain ten times the
+estimated number of records."""
 FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
 """The column in which a task returns the number of bytes that it read over the network. This number
@@ -124,7 +124,7 @@ class SparkEngine:
             rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
 
     def _has_none(self, folder: str, kinds: StructType) -> bool:
-        """True if a folder for files in subfolders has no files, because no rows were written."""
+        """Returns True if a folder of Parquet files has no rows. The files may be in subfolders."""
         if self.is_here and folder.startswith(FILE):
             return not any(parquet_files(folder.removeprefix(FILE)))
         return self.spark.read.schema(kinds).parquet(folder).isEmpty()
@@ -148,7 +148,7 @@ class SparkEngine:
         if is_connected(self.spark):
             raise PipelineError(
                 f"Spark Connect can't reach files in {folder}: write to a catalog (--catalog), or"
-                " to a folder that its server shares"
+                " to a folder that this machine shares with the Spark server"
             )
         from pipeline.engines.hadoop import HadoopFiles
 
@@ -163,12 +163,13 @@ class SparkEngine:
         self._names, self._kept = set(), []
 
     def _keep(self, rows: DataFrame, *, now: bool) -> DataFrame:
-        """Return rows that are computed once: now, or by their first reader.
+        """Makes Spark compute rows only once and store them. If ``now`` is True, computes them now;
+        otherwise Spark computes them for the first query that reads them. Returns the stored rows.
 
-        On one machine, a short history is stored without its query plan, because Spark would
-        otherwise plan the history again for each query that reads it. In other cases the plan is
-        kept: with it, Spark can compute the rows of a lost worker again, and knows the size of the
-        rows.
+        On one machine, the rows of a short history are stored without their query plan. With the
+        plan, Spark would plan the history again for each query that reads the rows. In all other
+        cases the plan is kept, since Spark uses it to compute the rows of a lost worker again, and
+        to know the size of the rows.
         """
         if self._is_short and self._is_one_machine:
             return rows.localCheckpoint(eager=now)
@@ -196,8 +197,8 @@ def _uri(path: str) -> str:
 def _read_parts(
     parts: Sequence[bytes], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the parts whose indices are in ``numbers``. After each part that was read
-    over the network, also yield a row with the number of transferred bytes."""
+    """Yields the rows of the parts whose indices are in ``numbers``. If a part was read over the
+    network, then yields one more row, with the number of transferred bytes."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             part: Part = pickle.loads(parts[number])

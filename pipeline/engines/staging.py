@@ -26,8 +26,8 @@ class Staged(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The result of one part: the number of its rows, and the number of bytes that reading the part
-    transferred over the network."""
+    """The result of a task that wrote a part: the number of written rows, and the number of bytes
+    that the task read over the network."""
 
     rows: int
     moved_bytes: int

@@ -34,8 +34,8 @@ DAMAGED: Final = "damaged"
 """The kind of a row for bytes that could not be read. The column `damage` has the file, the
 position and the reason. The table `quarantine` has these rows.
 
-A row for a single record has the group id if the record's key contains one. Damage without a group
-may concern every group of its partition.
+If one record is damaged and its key contains a group id, the row has this id. A row without a group
+id may concern every group of its partition.
 """
 TORN: Final = "torn_tail"
 """The kind of a row for a log that ends in the middle of a batch, without a sign of later records.

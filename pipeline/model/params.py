@@ -23,9 +23,9 @@ class Params:
     start, but earlier records still determine later states."""
     offsets_retention_ms: int = round(OFFSETS_RETENTION.total_seconds() * 1000)
     read_ms: int | None = None
-    """The time of the read, in ms: every record that was read had been written by this time. None
-    if the time of the read is the as-of time. The read is later if the user requested a past as-of
-    time."""
+    """The time in ms at which the history was read; None means the as-of time. All records that
+    were read had been written by this time. It is later than the as-of time if the user requested
+    an as-of time in the past."""
 
     @property
     def as_of(self) -> str:
@@ -33,19 +33,19 @@ class Params:
 
     @property
     def written_by_ms(self) -> int:
-        """A time in ms before which every record had arrived at the broker, whatever timestamps the
-        records have."""
+        """A time in ms by which all records had arrived at the broker. It does not depend on the
+        timestamps of the records."""
         return self.as_of_ms if self.read_ms is None else self.read_ms
 
     @property
     def lag_since_ms(self) -> int:
-        """The start of the time series of lag in ms: the start of the window, or a day before the
-        as-of time."""
+        """The start of the time series of lag in ms: the start of the window. Without a window, it
+        is a day before the as-of time."""
         return self.as_of_ms - DAY_MS if self.since_ms is None else self.since_ms
 
     def in_window(self, at: str) -> str:
-        """Return the SQL condition that the time ``at`` is in the window. A null time is in every
-        window."""
+        """Return an SQL condition that is true if the time ``at`` is null, or not before the start
+        of the window."""
         if self.since_ms is None:
             return "true"
         return f"coalesce({at} >= timestamp_millis({self.since_ms}), true)"

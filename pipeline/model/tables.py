@@ -1,8 +1,8 @@
 """The columns of each table; docs/use/pipeline.md describes them.
 
-Times are timestamps in UTC. Durations (`_s`) are doubles in seconds. The distance between two
-offsets is a number of records. In tables that grow with the history, the last column is `day`, and
-each day has a folder with its files.
+Times are timestamps in UTC. Durations (`_s`) are doubles in seconds. Differences between offsets
+are integers; their unit is records. In tables that grow with the history, the last column is `day`,
+and the files of each day are in a folder of their own.
 """
 
 from __future__ import annotations
@@ -300,5 +300,6 @@ FORMER_NAMES: Final[dict[str, dict[str, str]]] = {
     "rewinds": {"rewound_at": "at"},
     "generations": {"members_left": "left"},
 }
-"""The former names of columns in files of an older Muster, by table and column. These columns were
-renamed because DuckDB 2 reserves the former names."""
+"""The former names of columns, by table and by present name of the column. Tables of an older
+Muster have columns with the former names. The columns were renamed because DuckDB 2 reserves these
+names."""

@@ -20,8 +20,8 @@ from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, s
 MISSING = "missing"
 """The outcome if the target has no offset for the partition: the offset is copied."""
 BEHIND = "behind"
-"""The outcome if the target's offset is lower than the source's: the target's offset is moved
-forward."""
+"""The outcome if the target's offset is lower than the source's offset. The source's offset
+replaces the target's offset."""
 NEWER = "newer"
 """The outcome if the target's offset is greater than the source's: the target's offset stays,
 unless offsets may go backwards."""
@@ -63,7 +63,8 @@ def plan_migration(
     backwards: bool = False,
     keeps_metadata: bool = True,
 ) -> Migration:
-    """Plan the steps that move the target's offsets forward to the source's.
+    """Plan the steps that replace offsets of the target by the source's later offsets. With
+    ``backwards``, also plan the steps to earlier offsets.
 
     ``bounds`` has the partitions that currently exist. ``keeps_metadata`` is false if the target
     stores only numbers.

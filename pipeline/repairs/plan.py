@@ -135,15 +135,15 @@ def backwards(plan: Plan) -> Plan:
 
 
 class Standing(NamedTuple):
-    """The steps of a plan, grouped by their state. The state follows from the current offset."""
+    """The steps of a plan, grouped by whether they were applied, as the current offsets show."""
 
     ahead: list[Step]
-    """The steps that were not applied: the current offset is ``before``."""
+    """The steps that are not applied yet: the current offset equals ``before`` of the step."""
     done: list[Step]
-    """The steps that were applied: the current offset is ``after``."""
+    """The steps that are already applied: the current offset equals ``after`` of the step."""
     differing: list[tuple[Step, Position | None]]
-    """The steps whose current offset is neither ``before`` nor ``after``, because another client
-    has changed it. Each step is paired with the current position."""
+    """The steps whose current offset is neither ``before`` nor ``after`` of the step, because
+    another client has changed the offset. Each step is paired with the current offset."""
 
 
 def standing(steps: Iterable[Step], now: Positions) -> Standing:

@@ -21,8 +21,8 @@ from pipeline.repairs.plan import Bounds, Log, Position, Positions, Step, same, 
 
 
 class Located(NamedTuple):
-    """The result of a search by offset or by time: the first record at or after the searched offset
-    or time."""
+    """A record that was found by offset or by timestamp: the first record that is not before the
+    searched offset or timestamp."""
 
     offset: int
     timestamp_ms: int
@@ -40,13 +40,14 @@ class Known(NamedTuple):
     record: Located | None
     """The source's record at the committed offset; None if the offset is the log end offset."""
     beside: Located | None
-    """The target's record at the same offset; None if the target has no record there."""
+    """The record of the target cluster at the committed offset of the source; None if the target
+    has no record at this offset."""
     by_time: int | None
-    """The target's first offset whose record is not older than ``record``; None if all records of
-    the target are older."""
+    """The offset of the target's first record whose timestamp is equal to or higher than that of
+    ``record``; None if the target has no such record."""
     by_time_at_source: int | None = None
-    """The source's first offset whose record is not older than ``record``; None if all records of
-    the source are older."""
+    """The offset of the source's first record whose timestamp is equal to or higher than that of
+    ``record``; None if the source has no such record."""
 
 
 class Replication(NamedTuple):
@@ -92,8 +93,8 @@ def plan_replication(
 
 
 def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
-    """Translate an offset. Return the target's offset, or None if it can't be found, and a note for
-    the user, or None."""
+    """Return the offset in the target cluster that corresponds to ``offset`` in the source cluster,
+    or None if it can't be found; and a note for the user, or None."""
     source, target = facts.source, facts.target
     assert source is not None
     assert target is not None

@@ -39,12 +39,14 @@ from pipeline.sql.offsets import KEY
 COMMITTED: Final = "committed"
 DELETED: Final = "deleted"
 LATER: Final = "later"
-"""The state of a key that has only changes after the requested time."""
+"""The state of a group's offset in a partition, if all changes of the offset are after the
+requested time."""
 
 
 def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
-    """Return a query with one row for each group and partition in `offset_changes`: the last change
-    of the offset before the as-of time, and whether the log of the offset's records is complete."""
+    """Return a query of the committed offsets at the as-of time, with one row for each group and
+    partition in `offset_changes`. A row has the last change of the offset up to this time. It also
+    says whether all records are known of the log partition that contains the change."""
     wanted = "true" if groups is None else where_named(d, groups)
     known = d.last('"at"', "PARTITION BY log_partition ORDER BY effect_offset")
     held = d.struct(
@@ -78,8 +80,8 @@ def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
 
 
 class Then(NamedTuple):
-    """The state of the committed offset of a group in a partition, at the requested time and
-    according to the history."""
+    """The committed offset of a group in a partition at the requested time, as far as the history
+    shows it."""
 
     state: str
     position: Position | None
@@ -145,8 +147,9 @@ def plan_restore(
     if no offset was committed at that time.
 
     ``bounds`` has the partitions that currently exist. ``clamp`` moves an offset outside a log to
-    the nearer end of the log. A current offset without a past offset is deleted if the history
-    shows that it did not exist, or with ``delete_unknown``.
+    the nearer end of the log. A current offset is deleted if the history shows that no offset
+    existed at the past time. If the history does not show whether an offset existed, the current
+    offset is deleted only if ``delete_unknown`` is set.
     """
     if not any(each.position for each in then.values()):
         raise PipelineError(
@@ -185,6 +188,6 @@ def plan_restore(
             continue
         if was is not None and was.position is not None and was.position != after:
             assert after is not None
-            note = f"{was.position.offset} is outside the log and was moved to its nearest offset"
+            note = f"{was.position.offset} is outside the log: moved to the log's nearest offset"
         steps.append(step(key, before, after, bounds.get(key.log), note))
     return Restored(tuple(steps), unchanged, tuple(left))

@@ -57,16 +57,16 @@ class Part:
     lag: list[Row] = field(default_factory=list)
     peaks: list[Row] = field(default_factory=list)
     since: list[Row] = field(default_factory=list)
-    """One row with the time since which the group has been above a threshold of the lag. Empty if
-    the group is not above a threshold."""
+    """One row with the time since which the group's lag has been above a threshold. Empty if the
+    lag is not above a threshold."""
     commits: list[Row] = field(default_factory=list)
     rewind_columns: list[Row] = field(default_factory=list)
     rewinds: list[Row] = field(default_factory=list)
     generations: list[Row] = field(default_factory=list)
     """The latest generations of the group, the latest first."""
     earlier: list[Row] = field(default_factory=list)
-    """A single row about the older generations that are on the axis of the plot but not in the
-    list; empty if the list has all generations."""
+    """One row that summarizes the generations that are in the plot but not in the list; empty if
+    the list has all generations of the plot."""
     partitions: list[Row] = field(default_factory=list)
     moves: list[Row] = field(default_factory=list)
     restless: list[Row] = field(default_factory=list)

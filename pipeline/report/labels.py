@@ -82,8 +82,8 @@ def as_shown(seconds: str) -> str:
 
 
 def short(ms: int, day_of_ms: int | None, form: str = "%H:%M:%SZ") -> str:
-    """Format a time. The day is left out if it is the day of ``day_of_ms``, a time that the page
-    shows."""
+    """Format a time. The date is left out if ``day_of_ms``, another time on the page, is on the
+    same day."""
     same_day = day_of_ms is not None and ms // _DAY == day_of_ms // _DAY
     return formed(ms, form if same_day else "%m-%d %H:%MZ") or instant(ms)
 

@@ -13,8 +13,8 @@ from pipeline.report.queries import MOMENTS, ROWS
 from pipeline.report.window import Window
 
 GENERATIONS: Final = 24
-"""The maximum number of latest generations that a group's section lists. The section also lists
-each older generation that was current at one of the group's `MOMENTS`."""
+"""The section of a group in the report lists at most this number of its latest generations. It also
+lists each older generation that was current at one of the group's `MOMENTS`."""
 MEMBERS: Final = 12
 """The maximum number of members that the report lists for one generation."""
 TOPICS: Final = 6
@@ -23,8 +23,9 @@ PARTITIONS: Final = 64
 
 
 def generations(d: Dialect, w: Window) -> str:
-    """Returns the query of the generations that the report lists for each group: the latest
-    generations, and each older generation that was current at one of the group's `MOMENTS`."""
+    """Returns a query of the generations that the report shows for each group: the latest
+    generations, and the older generations that were current at one of the group's times in
+    `MOMENTS`."""
     held = d.transform(
         d.head("m.assignment", TOPICS),
         "a",
@@ -78,8 +79,8 @@ def generations(d: Dialect, w: Window) -> str:
 
 
 def earlier(w: Window) -> str:
-    """Returns the query of the generations before the latest `GENERATIONS` of each group: their
-    number and their time span."""
+    """Returns the query of the number and the time span of a group's older generations: all
+    generations except the latest `GENERATIONS`."""
     return f"""
     SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
     FROM (

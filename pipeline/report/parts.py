@@ -13,7 +13,8 @@ from pipeline.report.states import DEAD, DELETED, EMPTY, NOBODY, STATES
 from pipeline.times import instant
 
 _SAYS_WHO: Final = (NOBODY, EMPTY, DEAD, DELETED)
-"""States whose text already says that the group has no members."""
+"""States of a group without members. The report's text about such a state already says that the
+group has no members."""
 
 
 def group_id(place: int) -> str:
@@ -100,8 +101,8 @@ class _Holders:
         return f'<a href="#{found}">generation {row["generation"]}</a>'
 
     def listed(self) -> str:
-        """Formats the generations of the group, one line for each. A selected line shows the
-        members of its generation."""
+        """Formats the generations of the group, one line for each. The line of a selected
+        generation shows the members of this generation."""
         if not self.part.generations:
             return ""
         lines = "".join(self._generation(row) for row in self.part.generations)

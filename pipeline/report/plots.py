@@ -165,7 +165,8 @@ class _Scale:
 
 
 def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale) -> Panel:
-    """Draws a line with its threshold. The line is interrupted where the value is unknown."""
+    """Draws a line for a value over time, and a line for the value's threshold. The former is
+    interrupted where the value is unknown."""
     depth, limit = 84, scale.limit
     most = scale.nice(max(_most(rows, scale.key) or 0, (limit or 0) * 1.1))
 
@@ -189,8 +190,9 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
 
 
 def _runs(rows: Sequence[Row], key: str, column_ms: int) -> list[list[Row]]:
-    """Splits the rows with known values into unbroken lines. A gap of at least one column plus one
-    time step begins a new line."""
+    """Divides the rows into sections, each of which is drawn as an unbroken line. Omits rows in
+    which ``key`` is null. A new section begins if the time since the previous row is at least one
+    column of the plot plus one time step."""
     runs: list[list[Row]] = []
     for row in rows:
         if row[key] is None:
@@ -274,7 +276,7 @@ def _commits(part: Part, axis: Axis) -> Panel:
         return _base(top + depth) + "".join(bars)
 
     each = duration(axis.window.column_ms / 1000)
-    words = f"{whole(part.group['commits'])} in the history; each bar counts the commits of {each}"
+    words = f"{whole(part.group['commits'])} in the history; each bar counts the commits in {each}"
     return Panel("Commits", words, depth, draw, [(0.0, "tick", number(most))])
 
 

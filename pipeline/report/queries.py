@@ -41,10 +41,10 @@ def span() -> str:
     """Returns the query of two time spans: the span of the history, and the span of the minutes in
     the table `lag`."""
     return """
-    SELECT unix_millis(min(told_at)) AS began_ms, unix_millis(max(told_at)) AS ended_ms,
+    SELECT unix_millis(min(seen_at)) AS began_ms, unix_millis(max(seen_at)) AS ended_ms,
         unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
     FROM (
-        SELECT committed_at AS told_at, CAST(NULL AS TIMESTAMP) AS minute,
+        SELECT committed_at AS seen_at, CAST(NULL AS TIMESTAMP) AS minute,
             CAST(NULL AS TIMESTAMP) AS as_of FROM commits
         UNION ALL SELECT began_at, NULL, NULL FROM generations
         UNION ALL SELECT NULL, minute, as_of FROM lag
@@ -56,8 +56,8 @@ _UNREAD: Final = "CASE WHEN lag_records < 0 THEN 0 ELSE lag_records END"
 """SQL: the unread records of a partition; 0 for an offset above the log end offset."""
 
 _IS_LEAST: Final = "max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END)"
-"""SQL aggregate over partitions: 1 if `lag_s` is only a lower bound of the age of the oldest unread
-record."""
+"""SQL aggregate over partitions: 1 if `lag_s` of a partition is only a lower bound, so that its
+oldest unread record may be older."""
 
 _COUNTED: Final = f"""
     named AS (
@@ -201,8 +201,8 @@ def totals() -> str:
 
 
 def lag(w: Window) -> str:
-    """Returns the query of each group's maximum lag, for each time column of its plot. A row also
-    has the time of the last minute in its column."""
+    """Returns the query for the plot of each group: the maximum lag in each column of the plot (a
+    span of time), and the last minute of the column."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
         max(c.seconds) AS seconds, max(c.step_s) AS step_s, max(c.is_least) = 1 AS is_least
@@ -232,11 +232,11 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """Returns the query of the groups whose lag is above a threshold. Each row has the time at
-    which the lag crossed the threshold, and the time since which the group has unread records.
+    """Returns the query of the groups whose lag is above a threshold. A row has two times: when the
+    group's lag rose above the threshold, and since when the group has unread records.
 
-    The time of crossing is exact for a lag in seconds. For a lag in records it is the end of the
-    time step in which the lag rose above the threshold.
+    A threshold in seconds gives the exact time of the rise. A threshold in records gives the end of
+    a time step, since the lag in records is known only at these ends.
     """
     crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""
@@ -263,7 +263,8 @@ def since(w: Window, limits: Thresholds) -> str:
 
 
 def commits(w: Window) -> str:
-    """Returns the query of each group's number of commits, for each time column of its plot."""
+    """Returns a query that counts the commits of each group in each time column of the report's
+    plot."""
     return f"""
     SELECT g.place, c.col, sum(c.commits) AS commits
     FROM (
@@ -274,7 +275,8 @@ def commits(w: Window) -> str:
 
 
 def rewind_columns(w: Window) -> str:
-    """Returns the query of each group's number of rewinds, for each time column of its plot."""
+    """Returns the query for the number of rewinds of each group, per column of the time axis in the
+    group's plot."""
     return f"""
     SELECT g.place, c.col, count(*) AS rewinds
     FROM (

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class State(NamedTuple):
-    """A state of a group."""
+    """A state of a group that the report shows."""
 
     name: str
     meaning: str

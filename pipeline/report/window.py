@@ -11,8 +11,11 @@ GROUPS: Final = "report_groups"
 
 @dataclass(frozen=True)
 class Window:
-    """The time axis of a report, divided into columns of ``column_ms``. The ``parts`` groups with
-    the worst rank have a section in the report."""
+    """The time axis of a report, divided into columns of ``column_ms``.
+
+    ``parts`` is the number of groups that have their own section in the report. These are the
+    groups with the worst states.
+    """
 
     from_ms: int
     until_ms: int
@@ -20,12 +23,13 @@ class Window:
     parts: int
 
     def of(self, alias: str) -> str:
-        """Returns the SQL of a join that keeps only the groups that have a section in the
-        report."""
+        """Returns an SQL join that keeps only the rows of ``alias`` whose group has a section in
+        the report."""
         return f"JOIN {GROUPS} g ON g.group_id = {alias}.group_id AND g.place <= {self.parts}"
 
     def holds(self, at: str) -> str:
-        """Returns the SQL condition that the time ``at`` is on the axis."""
+        """Returns the SQL condition that the time ``at`` is within the time axis of the report's
+        charts."""
         return (
             f"{at} >= timestamp_millis({self.from_ms}) AND"
             f" {at} <= timestamp_millis({self.until_ms})"
@@ -38,7 +42,7 @@ class Window:
         return f"CAST(floor({ms} / {self.column_ms}) AS INT)"
 
     def column_of_end(self, at: str) -> str:
-        """Returns SQL for the number of the column that contains the end of a minute, ``at``. An
-        end on the border of two columns belongs to the earlier column."""
+        """Returns SQL for the number of the time column that contains the time ``at``, the end of a
+        minute. A time on the border of two columns belongs to the earlier column."""
         ms = f"(unix_millis({at}) - {self.from_ms} - 1)"
         return f"greatest(CAST(floor({ms} / {self.column_ms}) AS INT), 0)"

@@ -1,7 +1,7 @@
 """Determines the as-of of a run: the time for which its results hold.
 
 The results of a past window hold for the end of the window. The results of an archive hold for the
-last read into the archive: later events are unknown, so their absence proves nothing.
+time of the last read into the archive. Later events are unknown, so their absence proves nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Span:
 def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RETENTION) -> Params:
     """Returns the Params of a run over a history that is complete until ``end_ms``.
 
-    The as-of is the requested time, or else the end of the selected history. Raises PipelineError
-    if the window begins after the as-of.
+    The as-of time is the time that ``span`` requests. If ``span`` requests none, it is the end of
+    the selected history. Raises PipelineError if the window does not begin before the as-of time.
     """
     as_of_ms = span.as_of_ms
     if as_of_ms is None:
@@ -64,11 +64,10 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
 
 
 def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
-    """Returns the end of a history in files: the last time in the relation ``history``.
+    """Returns the time in ms at which a history in files ends: the last time in the relation
+    ``history``, or a later time in the relation `stretches` if it is later by at most a day.
 
-    If the last time in the relation `stretches` is later, by at most a day, the function returns
-    that time instead. Times in the future are ignored. If the history contains no times, the result
-    is ``now_ms``.
+    Times after ``now_ms`` do not count. If the history has no times, returns ``now_ms``.
     """
     [log] = engine.ask(_LOG_END.format(history=history))
     if log["last_ms"] is None:

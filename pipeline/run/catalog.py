@@ -75,8 +75,8 @@ class Table:
     schema: pa.Schema
     needs: tuple[str, ...]
     by: str | None = None
-    """The column by whose values the table's files are divided into folders; None for files in one
-    folder."""
+    """The table's files are in one folder for each value of this column. None means that all files
+    are in one folder."""
     at: str | None = None
     """The SQL expression of a row's time, for a time series that has no `by` column."""
 
@@ -163,10 +163,14 @@ JOBS: Final[dict[str, Job]] = {
     each.name: each
     for each in (
         Job("events", "The history as a table, a row for each record.", (EVENTS,)),
-        Job("commits", "Each commit with the previous one.", ("commits", "transactional_commits")),
+        Job(
+            "commits",
+            "Each commit, and the group's previous commit for the partition.",
+            ("commits", "transactional_commits"),
+        ),
         Job(
             "rewinds",
-            "Commits below the previous offset, with the partition's owner.",
+            "Commits that moved an offset back, with the member that owned the partition.",
             ("rewinds",),
         ),
         Job("rates", "Commits and progress by group, topic and minute.", ("rates",)),
@@ -177,7 +181,7 @@ JOBS: Final[dict[str, Job]] = {
         ),
         Job(
             "assignments",
-            "Epochs, states, partitions and tasks of group members, and what moved.",
+            "Epochs, states, partitions and tasks of members, and which of them moved.",
             ("assignments", "moves"),
         ),
         Job(
@@ -198,8 +202,8 @@ JOBS: Final[dict[str, Job]] = {
 
 
 def readers(tables: Sequence[Table]) -> Counter[str]:
-    """Counts for each relation and table how many queries read it. The queries are those of
-    ``tables``, and of all relations and tables that these queries need directly or indirectly."""
+    """Returns, for each relation or table that ``tables`` need directly or indirectly, the number
+    of queries that read it."""
     found: Counter[str] = Counter()
     waiting: list[Relation | Table] = list(tables)
     seen = {table.name for table in tables}

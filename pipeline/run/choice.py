@@ -29,9 +29,9 @@ def choose(
 ) -> str:
     """Returns DUCKDB or SPARK. Raises WrongUse if the options contradict each other.
 
-    ``places`` are the source and the store. Spark is required for a place that only Spark can
-    access, for ``master`` and for ``settings``. Spark is the default for more than LIGHT_RECORDS
-    ``records``, if it is installed.
+    ``places`` are the source and the store. Spark is required if only Spark can access a place, or
+    if ``master`` or ``settings`` are given. If Spark is installed, it is the default for more than
+    LIGHT_RECORDS ``records``.
     """
     of_spark = {
         "--master": master is not None,
@@ -52,7 +52,7 @@ def choose(
 
 
 def processes_for(records: int | None) -> int:
-    """Returns the number of processes that read a history of ``records`` records for DuckDB."""
+    """Returns the number of processes in which a DuckDB job reads ``records`` history records."""
     if records is not None and records < POOL_RECORDS:
         return 1
     return min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)

@@ -119,11 +119,11 @@ def follow(
 ) -> None:
     """Appends the new records of the source to the archive every ``every_s`` seconds, without end.
 
-    If ``news`` is given, the first round uses it instead of a read. While no broker answers, the
-    wait between attempts doubles up to AWAY_MAX_S. ``on_away`` is called with the reason when
-    brokers stop answering, and with None when a broker answers again. Raises PipelineError if the
-    source is another cluster than the archive's, or if the archive's offsets now belong to other
-    records.
+    ``news`` is the result of an earlier read of the source, and replaces the first read. While no
+    broker responds, the pause between attempts doubles up to AWAY_MAX_S. ``on_away`` is called with
+    the reason when brokers stop responding, and with None when a broker responds again. Raises
+    PipelineError if the source is another cluster than the archive's, or if the archive's offsets
+    now belong to other records.
     """
     tries = 0
     while True:
@@ -199,8 +199,8 @@ def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
 
 
 def _see_again(archive: Archive, held: _Held) -> None:
-    """Fills ``held`` with the last commits of the groups in the archive, after an earlier run was
-    killed."""
+    """Fills ``held`` with each group's last committed offsets, read from the archive. This is
+    needed if an earlier run was killed."""
     columns = ["kind", "topic", "partition", "group_id", "committed_offset"]
     for file in archive.files("events"):
         with pq.ParquetFile(file) as opened:

@@ -94,7 +94,8 @@ class Comparison:
     """The time of the history's first record in ms; None if no record has a time."""
     first: Window
     second: Window
-    """The second window. Each window ends no later than the history."""
+    """The second of the two compared windows. Both windows end at the end of the history or
+    earlier."""
     rows: tuple[Compared, ...]
     moved_bytes: int
     """The number of bytes that were read over the network."""

@@ -32,7 +32,8 @@ _NAMED: Final = 8
 
 @dataclass(frozen=True)
 class Failing:
-    """A group that has partitions in a state that `--fail-on` names."""
+    """A group that has partitions in the state ``state``, if the option `--fail-on` names this
+    state."""
 
     state: str
     group_id: str
@@ -54,11 +55,11 @@ def states_of(text: str) -> tuple[str, ...]:
 
 
 def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:
-    """Returns the groups that are in one of ``states`` according to the table CATCH_UP. In each
-    state, the group with the most unread records is first.
+    """Returns the groups whose verdict in the table CATCH_UP is one of ``states``. They are ordered
+    by state, and then by unread records, most first.
 
-    ``with_dead`` says that the table DEAD_GROUPS exists too. A group in DEAD_GROUPS then counts in
-    no state except drowning.
+    ``with_dead`` is True if the table DEAD_GROUPS exists. A group in this table is returned only
+    for the state drowning.
     """
     d = engine.dialect
     found: list[Failing] = []
@@ -76,8 +77,8 @@ def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[
 
 
 def sentences(found: Sequence[Failing]) -> Iterator[str]:
-    """Yields one sentence for each state. The sentence names the first `_NAMED` groups in the
-    state."""
+    """Yields one sentence for each state in ``found``. The sentence names the first `_NAMED` groups
+    in this state."""
     for state in dict.fromkeys(each.state for each in found):
         groups = [each for each in found if each.state == state]
         named = ", ".join(

@@ -31,16 +31,17 @@ class Figure:
     """A plural noun for counted things, `s` for seconds, `share` for a fraction from 0 to 1, or
     `time` for a time in ISO 8601."""
     of: str | None = None
-    """The group or other owner that has the value, if the value is a maximum over several owners.
-    """
+    """For a maximum over several groups or other objects: the object with this maximum. None for
+    any other value."""
     part: bool = False
-    """True if the figure counts a part of another figure: of the nearest preceding figure for which
-    ``part`` is False."""
+    """True if this figure counts a part of another figure in the same list: for example, stopped
+    groups are a part of all groups. The other figure is the nearest earlier one with ``part``
+    False."""
 
     @property
     def words(self) -> str:
-        """The figure as text: ``most 48 records (billing)``, ``3 groups``, ``1 offset will
-        expire``. If `part` is true, the text is shorter: ``3 stopped``."""
+        """The figure as text, such as ``most 48 records (billing)``, ``3 groups`` or ``1 offset
+        will expire``. If `part` is true, the text is only number and label: ``3 stopped``."""
         if self.part:
             return f"{self.value:,} {self.label}"
         if self.label == self.unit:
@@ -61,8 +62,8 @@ class Figure:
 
 
 def words_of(figures: Iterable[Figure]) -> str:
-    """Returns the text of a table's figures, each followed by its parts. Parts with the value 0 are
-    left out."""
+    """Returns the text of a table's figures. A figure is followed by the figures that count parts
+    of it, except those with the value 0."""
     said: list[list[str]] = []
     for figure in figures:
         if not figure.part:
@@ -73,15 +74,16 @@ def words_of(figures: Iterable[Figure]) -> str:
 
 
 class Column(NamedTuple):
-    """The SQL of one figure."""
+    """One figure in the summary of a table, and the SQL that computes it."""
 
     label: str
     unit: str
     sql: str
-    """The SQL of an aggregate. If ``of`` is set, it is the SQL of one row's value, and the figure
-    is the maximum of this value."""
+    """The SQL expression of the figure. If ``of`` is None, the expression is an aggregate over all
+    rows. Otherwise it is a value of each row, and the figure is the highest of these values."""
     of: str | None = None
-    """The SQL of the owner of a row's value, such as its group."""
+    """If the figure is a maximum: the SQL expression of the name of the row that has this maximum,
+    such as its group. The name is shown next to the figure."""
     part: bool = False
 
 
@@ -90,8 +92,8 @@ class Query(NamedTuple):
 
     columns: tuple[Column, ...] = ()
     over: str = "SELECT *, 1 AS _rows FROM {table}"
-    """The SQL of the rows that the figures aggregate. Each of these rows represents `_rows` rows of
-    the table."""
+    """An SQL query whose rows are the input of the figures. A row may stand for several rows of the
+    table; their number is in the column `_rows`."""
 
 
 def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:
@@ -108,14 +110,14 @@ def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tupl
     rows = over.format(table=relation or name)
     [row] = engine.ask(f"SELECT {', '.join(asked)} FROM ({rows}) AS counted")
     figures = (
-        Figure(label, _told(row[f"value_{nth}"]), unit, row.get(f"of_{nth}"), part)
+        Figure(label, _json_value(row[f"value_{nth}"]), unit, row.get(f"of_{nth}"), part)
         for nth, (label, unit, _, _, part) in enumerate(columns)
         if row["_rows"] and row[f"value_{nth}"] is not None
     )
     return row["_rows"], tuple(figures)
 
 
-def _told(value: int | float | datetime) -> int | float | str:
+def _json_value(value: int | float | datetime) -> int | float | str:
     if isinstance(value, datetime):
         return instant(round(value.timestamp() * 1000))
     return value
@@ -126,8 +128,8 @@ def _count(label: str, unit: str, condition: str, *, part: bool = False) -> Colu
 
 
 def _not_known(unit: str, condition: str) -> Column:
-    """Returns the column "not known", which counts the rows with ``condition`` and is left out if
-    no row has it."""
+    """Returns the column "not known", which shows for how many rows ``condition`` is true. If the
+    number is 0, the value is null, and the column is not shown."""
     return Column("not known", unit, f"nullif(count(CASE WHEN {condition} THEN 1 END), 0)")
 
 

@@ -1,5 +1,5 @@
-"""The history of a run. The history is read only once, and all selections of events use the rows
-that were read."""
+"""The events that a job reads. They are read from the source only once, and every selection of
+events uses the rows of this read."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class History:
             self._topics(self._there())
 
     def _there(self) -> Collection[str]:
-        """Returns the topics of the source. If the stretches are files, also defines the relation
-        `all_stretches` over these files."""
+        """Returns the topics about which the source has stretches. If the stretches are in files,
+        also defines the relation `all_stretches`, which reads these files."""
         engine, source = self._engine, self._source
         files = source.stretch_files()
         if files is None:
@@ -133,8 +133,8 @@ class History:
         )
 
     def _asked(self, topics: set[str]) -> TimesAsked:
-        """Returns the offsets whose times the run needs. A source that can't read all times
-        requests only the times of these offsets."""
+        """Returns the offsets whose record times the run needs. A source that can't read the times
+        of all records reads only the times of these offsets."""
         since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
         ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
         offsets: dict[tuple[str, int], set[int]] = {}
@@ -147,7 +147,7 @@ class History:
         return TimesAsked(topics, as_of_ms, since_ms, ordered, self._engine.moved_bytes)
 
     def _topics(self, there: Collection[str]) -> set[str]:
-        """Returns the topics to read out of ``there``, the topics of the source. Raises
+        """Returns the topics that the run reads. ``there`` are all topics of the source. Raises
         PipelineError if a requested topic is hidden or does not exist."""
         wanted = self._wanted
         if wanted is not None:
@@ -167,11 +167,12 @@ class History:
 
 
 class Definitions:
-    """Defines relations over a history on demand, each one only once."""
+    """Defines a relation or table in the engine when it is first needed, after the relations that
+    it needs itself."""
 
     def __init__(self, engine: Engine, history: History, tables: Sequence[Table]) -> None:
-        """``tables`` are all tables of the run. The engine keeps a relation if several queries for
-        these tables read it."""
+        """``tables`` are all tables of the run. A relation that several queries of these tables
+        read is computed once, and the engine keeps it."""
         self._engine = engine
         self._history = history
         self._read_by = readers(tables)

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 _A_DAY_S = 86_400
 _LONGEST = 19
-"""A whole number must have fewer digits than this, so that it fits a 64-bit integer."""
+"""A whole number in an option must have fewer than this number of digits, so that it fits into 64
+bits."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,15 @@ def job_options(given: Given) -> JobOptions:
     """Parses a job's options. Raises WrongUse if an option is invalid or missing, or if options
     contradict each other."""
     if not given["source"]:
-        raise WrongUse("--source is missing: name the history as HOST:PORT or FOLDER")
+        raise WrongUse("--source is missing: name a broker (HOST:PORT) or a folder")
     out = given["out"]
     if given["catalog"]:
         if out:
             raise WrongUse("--out and --catalog can't be combined: leave one out")
         if given["group"] or given["partitions"]:
             raise WrongUse(
-                "--catalog can't be combined with --group or --partitions: a catalog is written in"
-                " whole days"
+                "--catalog can't be combined with --group or --partitions: each run replaces"
+                " whole days of a catalog, with all groups and partitions"
             )
         out = SCHEME + given["catalog"]
     if not out:
@@ -138,7 +139,7 @@ def comparison_options(given: Given) -> ComparisonOptions:
     """Parses a comparison's options. Raises WrongUse if an option is invalid or missing, or if
     options contradict each other."""
     if not given["source"]:
-        raise WrongUse("--source is missing: name the history as HOST:PORT or FOLDER")
+        raise WrongUse("--source is missing: name a broker (HOST:PORT) or a folder")
     for option in (FIRST, SECOND):
         if not given[option.key]:
             raise WrongUse(f"--{option.name} is missing: write this time window as FROM/TO")
@@ -175,7 +176,7 @@ def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
     named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
     if named and given["no_topics"]:
         raise WrongUse(
-            f"--{named[0].name} needs the lag, which --no-topics leaves out: remove one option"
+            f"--{named[0].name} needs the lag, which --no-topics leaves out: remove one of the two"
         )
     textfile, text = given.get(TEXTFILE.key), given.get(FAIL_ON.key)
     if textfile is not None:

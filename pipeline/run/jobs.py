@@ -50,8 +50,8 @@ class Options:
     topics: Sequence[str] | None = None
     """The topics whose record times are needed; None means all topics in which groups committed."""
     with_topics: bool = True
-    """True if record times are read. Without record times, lag in seconds and advances in time are
-    null."""
+    """True if record times are read. Without record times, all results that need them are null,
+    such as the lag in seconds."""
     offsets_retention: timedelta = OFFSETS_RETENTION
     source: str | None = None
     """The name of the source in the report and in errors; None means the source's address."""
@@ -118,7 +118,7 @@ class Summary:
     """The path of an SQL file that makes the tables available in DuckDB as views; None if no such
     file was written."""
     unreadable: tuple[Unreadable, ...] = ()
-    """The first rows of `quarantine`."""
+    """The first unreadable parts of the history, for the summary."""
     hidden: tuple[str, ...] = ()
     """The topics in which groups committed, but which the broker does not show to this client."""
     textfile: str | None = None
@@ -236,8 +236,8 @@ def _of_lag(
 def _going_on(
     selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
 ) -> Selection:
-    """Returns the selection, restricted to times after the end of the store's time series. The run
-    then continues these time series."""
+    """Restricts the selection to times after the end of the store's time series, so that the run
+    continues these time series."""
     span = selection.span
     series = [table.name for table in tables if (table.by or table.at) and not overwrite]
     ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
@@ -271,15 +271,15 @@ def _tables_of(job: Job, source: Source, store: Store) -> list[Table]:
     tables = [TABLES[name] for name in job.tables if not _is_source(name, source, store)]
     if not tables:
         raise PipelineError(
-            f"{source.where} is the source and has {', '.join(job.tables)} already: choose another"
-            " --out"
+            f"{source.where} is the source, and already has {', '.join(job.tables)}: choose another"
+            " folder with --out"
         )
     return tables
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
-    """Returns True if the table ``name`` is the job's own source. Such a table exists already, and
-    a job can't replace it."""
+    """Returns True if the job reads the table ``name`` as its source. The job must not replace such
+    a table."""
     where = local_folder(source.where) if is_local(source.where) else source.where.rstrip("/")
     return name in GROWING and where == store.folder
 
@@ -324,11 +324,11 @@ class _Maker:
         """Writes the tables, in parallel if the engine allows it. ``reader`` computes the figures
         of the written tables."""
         self._reader = reader
-        told = set[str]()
+        logged = set[str]()
 
         def begin(task: Task) -> None:
-            if task.what not in told:
-                told.add(task.what)
+            if task.what not in logged:
+                logged.add(task.what)
                 steps.begin(task.what, 1 + len(self._made))
 
         engine = self._engine
@@ -336,8 +336,8 @@ class _Maker:
         return [self._made[table.name] for table in self._tables]
 
     def _tasks(self) -> Iterator[Task]:
-        """Yields a task for each table. Before this task, yields the tasks for the relations that
-        the table needs and that no earlier table needed."""
+        """Yields the tasks of each table: first a task for each relation that the table needs and
+        that does not exist yet, then the task that writes the table."""
         for table in self._tables:
             for made in [each for name in table.needs for each in self.relations.absent(name)]:
                 work = partial(self._define, made, table.name)
@@ -363,9 +363,9 @@ class _Maker:
 
 
 def _relation_of(table: Table) -> str:
-    """Returns the name of the relation through which a job reads a table that it has written. For a
-    table that can also be the source of a job, the name begins with "written_", because the
-    relation of the source already has the name of the table."""
+    """Returns the name of the relation through which a job reads a table that it has written. If a
+    source may have a relation with the name of the table, the written table gets the prefix
+    "written_"."""
     return f"written_{table.name}" if table.name in GROWING else table.name
 
 

@@ -29,12 +29,13 @@ def check_matches(
     each_group: bool,
     may_be_empty: bool,
 ) -> None:
-    """Raises PipelineError if the selection has no record of the relation ``history``.
+    """Raises PipelineError if the history ``history`` has no record that ``selection`` selects, or
+    no record for one of the group names and patterns in ``selection``.
 
-    Each group name and pattern must match a record. With ``each_group`` the record must be within
-    the time span. Without ``each_group`` it may be anywhere in the history, because the selection
-    is only one of two compared windows. ``may_be_empty`` says that the source has checked that the
-    partitions exist. A selected partition may then have no records.
+    If ``each_group`` is False, the record for a group may be outside the time span, because the
+    selection is only one of two windows that are compared. With ``may_be_empty``, the selected
+    partitions may have no records, because the source has already checked that these partitions
+    exist.
     """
     span, groups = selection.span, selection.groups or ()
     if not groups and selection.partitions is None and _end(span) is None:
@@ -58,8 +59,8 @@ def check_matches(
 
 
 def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]:
-    """Returns one row: the number of records and the time of the first record, for all groups
-    and for each group name or pattern."""
+    """Returns one row with the number of records and the time of the first record: for all groups
+    together, and for each group name or pattern of ``selection``."""
     columns = ["count(*) AS records", f"min({_MS}) AS begins_ms"]
     for nth, name in enumerate(selection.groups or ()):
         named = where_named(engine.dialect, [name])
@@ -80,8 +81,8 @@ def _end(span: Span) -> int | None:
 
 
 def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> None:
-    """Raises PipelineError if a group or the history begins after the end of the selected time
-    range ``span``. ``what`` names the group or the history."""
+    """Raises PipelineError if the first record of a group or of the history is after the end of the
+    selected time range ``span``. ``what`` names the group or the history."""
     end_ms = _end(span)
     if end_ms is None or begins_ms is None or begins_ms <= end_ms:
         return

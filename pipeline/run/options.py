@@ -33,7 +33,7 @@ class Option:
 
 SOURCE: Final = Option(
     "source",
-    "A broker, a folder of partition folders, or a folder with table events.",
+    "A broker, a folder of partition folders, or a folder that contains the table `events`.",
     "HOST:PORT|FOLDER",
     variable="MUSTER_SOURCE",
 )
@@ -45,7 +45,7 @@ COMMAND_CONFIG: Final = Option(
 OUT: Final = Option("out", "The folder for the tables.", "FOLDER")
 CATALOG: Final = Option(
     "catalog",
-    "Append the tables, partitioned by day, to this namespace of a Spark catalog, not to --out.",
+    "Append the tables, partitioned by day, to this namespace of a Spark catalog; replaces --out.",
     "CATALOG.NAMESPACE",
 )
 GROUP: Final = Option(
@@ -60,7 +60,7 @@ SINCE: Final = Option(
 )
 UNTIL: Final = Option("until", "Only records before this time (UTC if without a zone).", "TIME")
 AS_OF: Final = Option(
-    "as-of", "The time whose state the tables show; default: the end of the history.", "TIME"
+    "as-of", "The tables show the state at this time; default: the end of the history.", "TIME"
 )
 PARTITIONS: Final = Option("partitions", "Only these partitions of __consumer_offsets.", "0-1,5")
 TOPIC: Final = Option(
@@ -92,7 +92,7 @@ TIMEOUT: Final = Option(
 )
 LAG_THRESHOLD: Final = Option(
     "lag-threshold-s",
-    "The report lists groups whose oldest unread record is older than this time.",
+    "The report lists groups whose oldest unread record is older than this duration.",
     "SECONDS",
     default="60",
 )

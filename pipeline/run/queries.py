@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class ReadyQuery:
-    """A ready-made query. Its name is the name of its view."""
+    """A ready-made query. `views.sql` has a view with the name of the query."""
 
     name: str
     what: str
@@ -21,7 +21,7 @@ class ReadyQuery:
 QUERIES: Final = (
     ReadyQuery(
         "who_is_behind",
-        "Groups and topics by their lag at the end of the history, worst first.",
+        "Lag of each group and topic at the end of the history, largest first.",
         ("catch_up",),
         """
 SELECT group_id, topic, sum(lag_records)::BIGINT AS lag_records, max(lag_s) AS lag_s,
@@ -59,7 +59,7 @@ ORDER BY hour, group_id, topic""",
     ),
     ReadyQuery(
         "who_rewound",
-        "Commits below the previous offset, with the partition's owner.",
+        "Commits that moved an offset back, with the member that owned the partition.",
         ("rewinds",),
         """
 SELECT rewound_at, group_id, topic, "partition", previous_offset, committed_offset, rewound_records,
@@ -121,7 +121,7 @@ ORDER BY acquired_at DESC, group_id, topic""",
     ),
     ReadyQuery(
         "busiest_hours",
-        "Hours by their commits, busiest first.",
+        "The commits in each hour, busiest hour first.",
         ("rates",),
         """
 SELECT date_trunc('hour', minute) AS hour, sum(commits)::BIGINT AS commits,
@@ -156,7 +156,7 @@ ORDER BY hour, generations DESC""",
     ),
     ReadyQuery(
         "who_unsettles_groups",
-        "Members by the number of rebalances that they caused by joining or leaving.",
+        "The members whose joins and leaves caused the most rebalances.",
         ("restless_members",),
         """
 SELECT group_id, client_id, client_host, rebalances, share, joins, leaves, member_ids

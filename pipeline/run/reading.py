@@ -26,16 +26,16 @@ class Reader:
     tables' files."""
 
     def __init__(self, engine: Engine, store: Store | None) -> None:
-        """``store`` contains the files of the tables, if ``engine`` is a DuckDB engine that reads
-        these files. A ``store`` of None means that ``engine`` is the engine with which the run
-        makes the tables."""
+        """``engine`` reads the tables. ``store`` is None if ``engine`` has made the tables in this
+        run. Otherwise ``engine`` is a DuckDB engine that reads the files of the tables in
+        ``store``."""
         self.engine = engine
         self._store = store
 
     def relation(self, table: Table, own: str) -> str:
-        """Returns the name of a relation with the rows of ``table``. In the engine that computed
-        the table, this relation is ``own``; otherwise the method opens the table's files as a
-        relation with the table's name."""
+        """Returns the name of a relation that has the rows of ``table``. If this run's engine has
+        computed the table, returns ``own``, the name of the computed relation. Otherwise opens the
+        files of the table as a relation, and returns the table's name."""
         if self._store is None:
             return own
         self.engine.open(table.name, self._store.table_files(table.name), table.schema)

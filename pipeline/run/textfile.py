@@ -47,8 +47,8 @@ GAUGES: Final = {
         "Seconds until the lag is 0 at the present rates; absent if the lag does not fall.",
     ),
 }
-"""The gauges of each partition: for the name of a metric, its column in CATCH_UP and its help text.
-"""
+"""The gauges of each partition. The key is the name of the metric. The value has the column of
+CATCH_UP with the metric's value, and the help text."""
 VERDICT: Final = "muster_pipeline_verdict"
 MEMBERS: Final = "muster_pipeline_group_members"
 AS_OF: Final = "muster_pipeline_as_of_timestamp_seconds"
@@ -102,7 +102,7 @@ def _families(engine: Engine, source: str, as_of_ms: int) -> Iterable[Metric]:
     source = source.encode(errors="replace").decode()  # a folder's name may not be valid text
     [counted] = engine.ask("SELECT count(*) AS partitions FROM catch_up")
     rows = _rows(engine)
-    whole = GaugeMetricFamily(AS_OF, "The time for which the values hold.", labels=["source"])
+    whole = GaugeMetricFamily(AS_OF, "Time for which the lag was computed.", labels=["source"])
     whole.add_metric([source], as_of_ms / 1000)
     left_out = GaugeMetricFamily(
         LEFT_OUT, "Partitions that are omitted from this file.", labels=["source"]
@@ -117,7 +117,7 @@ def _families(engine: Engine, source: str, as_of_ms: int) -> Iterable[Metric]:
                 gauge.add_metric(place, row[column])
         gauges.append(gauge)
     verdict = GaugeMetricFamily(
-        VERDICT, "1 for the present verdict of the partition.", labels=[*_PLACE, "verdict"]
+        VERDICT, "1 for the current verdict of the partition.", labels=[*_PLACE, "verdict"]
     )
     for place, row in zip(places, rows, strict=True):
         verdict.add_metric([*place, row["verdict"]], 1)

@@ -39,7 +39,7 @@ def write_views(store: Store) -> str | None:
         return None
     names = _there(store)
     lines = [
-        f"-- The tables in {store.folder}, and ready queries: duckdb -init {VIEWS}",
+        f"-- Views of the tables in {store.folder}, and ready queries. Run: duckdb -init {VIEWS}",
         "-- FROM ready_queries; lists the queries. A run of `muster pipeline` rewrites this file.",
         "SET TimeZone = 'UTC';",
     ]
@@ -118,8 +118,8 @@ def _rows_of(table: str, files: Sequence[str]) -> str:
 
 
 def _ready(names: Sequence[str]) -> Iterator[str]:
-    """Yields the SQL statements of two kinds of views: one shows tables under their former names,
-    and the other has the ready-made queries. Queries of tables that do not exist are omitted."""
+    """Yields SQL statements that create views. Some views show a table with the names that its
+    columns had earlier, others are ready-made queries. Omits views of tables that do not exist."""
     for name in FORMER_NAMES:
         if name in names:
             renamed = ", ".join(f'{new} AS "{old}"' for new, old in FORMER_NAMES[name].items())

@@ -40,7 +40,7 @@ has read the manifest."""
 
 @dataclass(frozen=True)
 class StretchFile:
-    """A part that reads the rows of some topics from one file with the columns of STRETCHES."""
+    """A part of a source: the rows of some topics in one file with the columns of STRETCHES."""
 
     file: Path
     topics: tuple[str, ...]
@@ -69,7 +69,7 @@ class ArchiveSource(OfFiles):
         self._folder = Path(local_folder(where) if copy is None else copy.name)
         self._lock = Lock.shared(self._folder / READERS)
         self._left_out: set[str] = set()
-        """The paths of damaged files that were not moved."""
+        """The paths of damaged files that were not moved. The source does not read them."""
         self._beside: tempfile.TemporaryDirectory[str] | None = None
         self._stand_ins: dict[str, list[str]] = {}
         """By table, the paths of temporary files outside of the archive. Their rows replace damaged
@@ -86,8 +86,8 @@ class ArchiveSource(OfFiles):
         return cls(url, copy)
 
     def set_aside(self) -> bool:
-        """Reads every file completely and leaves out damaged files. Returns whether further damaged
-        files were found."""
+        """Reads every file completely, and leaves out damaged files afterwards. Returns True if it
+        found damaged files that were not known before."""
         before = self._lost()
         self._manifest = self._whole(TABLES)
         return self._lost() > before
@@ -113,8 +113,8 @@ class ArchiveSource(OfFiles):
         return [*parts, Rows(self._ends(topics))]
 
     def stretch_files(self) -> None:
-        """Returns None, because stretches must be read as parts: the manifest of the archive
-        contains further stretches, which are in no file."""
+        """Returns None, because only some of the stretches are in files; the others are in the
+        manifest of the archive. Callers read the stretches as parts instead."""
 
     def topics(self) -> Collection[str]:
         return self._manifest.topics
@@ -187,9 +187,11 @@ class ArchiveSource(OfFiles):
     def _without(
         self, manifest: Manifest, damaged: Sequence[Damaged], bad: Sequence[Damaged], why: str
     ) -> Manifest:
-        """Returns the manifest without the ``damaged`` files. The manifest on disk does not change.
+        """Returns ``manifest`` without the files in ``damaged``, so that this source does not read
+        them. The manifest on disk does not change.
 
-        ``bad`` files are not in the manifest. They are only reported.
+        Reports the damage of two kinds of files: ``damaged``, and ``bad``, which are not in the
+        manifest. ``why`` is the reason why these files are not moved to `quarantine/`.
         """
         manifest = without(manifest, damaged)
         self._left_out = {each.file.path for each in damaged}

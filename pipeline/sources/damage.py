@@ -40,10 +40,11 @@ def whole(source: Source, work: Callable[[], T]) -> T:
 
 @contextmanager
 def naming_damage(source: Source) -> Iterator[None]:
-    """If the block fails, reads every file of the source completely to find damaged files.
+    """If the block fails, checks whether damaged files are the cause: reads every file of the
+    source completely.
 
-    Raises LeftOut if files of an archive are damaged. Raises PipelineError if a file of a table is
-    damaged.
+    Raises LeftOut if files of an archive are damaged, and PipelineError if a file of a table is
+    damaged. Otherwise raises the error of the block.
     """
     try:
         yield
@@ -56,7 +57,7 @@ def naming_damage(source: Source) -> Iterator[None]:
             source.check(deep=True)
         if isinstance(source, ArchiveSource) and source.set_aside():
             raise LeftOut(
-                f"{source.where} has damaged files: run the command again, which leaves these files"
-                " out"
+                f"{source.where} has damaged files: run the command again; the next run leaves"
+                " these files out"
             ) from error
         raise

@@ -40,8 +40,8 @@ decoded faster one by one."""
 _LOOK_MIN = 16
 _ONE_BYTE = 0x80
 _WAIT_RECORDS = 16
-"""After several records could not be decoded as a table: the number of records that are decoded one
-by one before the next attempt."""
+"""If too few records could be decoded as a table, this number of records is decoded one by one.
+Then the decoder tries again to decode the following records as a table."""
 _COMMIT = KIND[COMMIT]
 ALL_OFFSETS = (0, (1 << 63) - 1)
 
@@ -65,14 +65,15 @@ class _Shape(NamedTuple):
 
     record: np.dtype[Any]
     fixed: NDArray[np.uint8]
-    """A mask over the bytes of a record: the bits that are equal in every record of this shape."""
+    """A mask for the bytes of a record. A bit of the mask is 1 if this bit has the same value in
+    every record of this shape."""
 
 
 def add_entry(
     rows: EventRows, buffer: Buffer, header: BatchHeader, offsets: tuple[int, int] = ALL_OFFSETS
 ) -> None:
-    """Adds the records of one entry whose offsets are in ``offsets``: from the first number up to,
-    but not including, the second.
+    """Adds the records of one entry whose offsets are in the range ``offsets``. The range does not
+    include its second number.
 
     Raises CorruptRecords if the checksum, the codec or the structure of the entry is wrong. Rows
     that were added before the error stay.
@@ -197,10 +198,11 @@ def _add_stretch(
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Adds the offset commits that follow the record at ``start`` and have the same layout
-    ``places``, at most ``at_most`` of them. Returns the number of added records.
+    """Adds the records that directly follow the record at ``start``, at most ``at_most``. Stops
+    before the first record that does not have the layout ``places``. Returns the number of added
+    records.
 
-    Names of groups and topics may differ between the records, but not the lengths of these names.
+    Records of one layout may have different groups and topics, but the names have equal lengths.
     """
     size = places.size
     end = start + size
@@ -236,9 +238,12 @@ def _add_stretch(
 def _names(
     rows: EventRows, table: NDArray[np.uint8], places: _Places
 ) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
-    """Returns three things about the records of ``table`` after the first one: how many have a
-    valid key before the first invalid key; the numbers that stand for the strings of their groups;
-    the numbers that stand for the strings of their topics."""
+    """Reads the group and the topic in the key of each record in ``table``, from the second record
+    on, until a key is invalid.
+
+    Returns the number of valid records, and for each of these records the numbers by which ``rows``
+    refers to its group and its topic.
+    """
     keys = table[:, places.key_start : places.partition_at]
     begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
     found: list[tuple[int, int]] = []

@@ -100,8 +100,8 @@ class EventRows:
         self.packed: bytearray
         """The rows in the packed format `ROW`."""
         self.look = 64
-        """The maximum number of records in the next stretch. It is estimated from the previous
-        stretch."""
+        """The estimated length of the next stretch, in records, from the length of the previous
+        stretch. At most this number of records is decoded together."""
         self._clear()
 
     def _clear(self) -> None:
@@ -122,8 +122,8 @@ class EventRows:
         return int.from_bytes(self.packed[-ROW.itemsize :][:8], "little")
 
     def names(self, key_head: bytes) -> tuple[int, int] | None:
-        """Returns two numbers, which stand for the strings of the group and of the topic in an
-        offset commit's key. Returns None if the key is invalid.
+        """Returns the numbers under which this object stores the group name and the topic name of
+        an offset commit's key. Returns None if the key is invalid.
 
         ``key_head`` is the key without the partition at its end. The numbers are valid until the
         next `take`.
@@ -191,8 +191,8 @@ class EventRows:
         self._add_raw(kind, log_offset, written_ms, key, value)
 
     def place_damage(self, first_row: int, file: str, position: int) -> None:
-        """Sets ``file`` and ``position``, the place of the damaged batch, in each row about damage
-        whose number is at least ``first_row``."""
+        """Adds the place of a damaged batch (``file`` and ``position``) to all rows about damage
+        from row number ``first_row`` on."""
         for row, damage in reversed(self._damage):
             if row < first_row:
                 break
@@ -208,10 +208,10 @@ class EventRows:
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
         if key is None or len(key) < 2:
-            raise Malformed("the key is missing or too short for a type")
+            raise Malformed("the key is missing, or too short to contain a type")
         key_type = int.from_bytes(key[:2], "big", signed=True)
         if value is not None and len(value) < 2:
-            raise Malformed(f"a value of {len(value)} bytes is too short for a version")
+            raise Malformed(f"a value of {len(value)} bytes is too short to contain a version")
         version = None if value is None else int.from_bytes(value[:2], "big", signed=True)
         if key_type in RECORD_KINDS:
             self._add_state(key_type, log_offset, written_ms, key, value, version)

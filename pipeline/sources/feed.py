@@ -20,8 +20,8 @@ class Growth:
     """How topics grew since the previous read of the history."""
 
     stretches: Iterable[pa.Table] = ()
-    """Tables of STRETCHES. ``topics`` is complete only after the caller has consumed all these
-    tables."""
+    """Tables with rows of STRETCHES. The iteration over these tables fills ``topics``, so
+    ``topics`` is complete only after the last table."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and recreated under the same name."""

@@ -28,8 +28,8 @@ from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 from pipeline.sources.source import OfFiles, TimesAsked
 
 PART_BYTES: Final = 8 << 20
-"""The maximum total size in bytes of the neighbouring segments in one part. A part is the work of
-one task. Small segments share a part, because each part has a fixed cost."""
+"""The maximum number of bytes of the adjacent segments that form one part together. One task reads
+one part. Small segments share a part, because each part has a fixed cost."""
 RECORD_BYTES: Final = 60
 """The approximate stored size of an offset commit in bytes. The size is about 100 bytes without
 compression, and less in compressed batches."""
@@ -123,7 +123,7 @@ class FolderSource(OfFiles):
         ]
 
     def stretch_files(self) -> None:
-        """Returns None, because stretches are read as parts."""
+        """Returns None, because a folder of segments has no files of stretches."""
 
     def topics(self) -> Collection[str]:
         return {topic for topic, _ in self._folders if not topic.startswith("__")}
@@ -155,7 +155,7 @@ def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
     """Groups neighbouring segments into parts of at most PART_BYTES. A larger segment is a part of
     its own.
 
-    Empty segments are skipped, unless other files show that records had been written to them.
+    Skips an empty segment, unless other files show that it once had records.
     """
     parts: list[list[Segment]] = []
     room = 0

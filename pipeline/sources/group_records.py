@@ -106,8 +106,8 @@ def classic_columns(value: GroupValue) -> dict[str, Any]:
 
 
 def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
-    """Converts a member of a classic group. Subscription and assignment are null if ``consumers``
-    is False, because only consumers have them."""
+    """Converts a member of a classic group. If ``consumers`` is False, the group is not of protocol
+    type consumer, so subscription and assignment are null."""
     subscription: list[str] | None = None
     assignment: list[dict[str, Any]] | None = None
     if consumers:
@@ -136,8 +136,8 @@ def topic_id_text(topic_id: bytes) -> str:
 
 
 def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
-    """Decodes a key or a value. ``data`` begins with two bytes of type or version, which are
-    skipped."""
+    """Decodes a key or a value. Skips the first two bytes of ``data``: the type in a key, the
+    version in a value."""
     try:
         return record.message(version).decode(data, 2)
     except ProtocolError as error:

@@ -22,8 +22,8 @@ def times(column: NDArray[Any]) -> pa.Array:
 
 
 def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns for each value in ``column`` (ms) whether it is a time, and lies in the range that
-    timestamps in the tables can have."""
+    """Returns a boolean for each value in ``column`` (in ms). It is True if the value is not
+    NO_TIME and is in the range of the timestamps in the tables."""
     known: NDArray[np.bool_] = (
         (column != NO_TIME) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
     )

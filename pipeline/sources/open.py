@@ -38,14 +38,15 @@ def open_source(
     timeout_s: float = TIMEOUT_S,
     files: Callable[[str], Files] | None = None,
 ) -> Source:
-    """Opens the source ``where``. Raises PipelineError if the name is invalid or no source is found
+    """Opens the source ``where``. Raises PipelineError if the name is invalid or no source exists
     there.
 
-    `HOST:PORT` (or several, comma-separated) or `kafka://HOST:PORT` is a broker, accessed with
-    ``security``. Any other name is an archive, a folder with the table `events`, or folders of
-    segments: a broker's data folders (comma-separated), or the folder of one partition; copies of
-    these work too. ``files`` returns the file system of a folder with tables that may be on another
-    machine.
+    - `HOST:PORT`, a comma-separated list of these, or `kafka://HOST:PORT` is a broker. Its client
+      uses ``security``.
+    - An archive, or a folder with the table `events`, may be on another machine. ``files`` then
+      returns its file system.
+    - Any other name is a folder with segments: the data folders of a broker (comma-separated), the
+      folder of one partition, or copies of these.
     """
     addresses = addresses_of(where)
     if addresses is not None:

@@ -39,7 +39,8 @@ _V4_WITH_TOPIC = _V4._replace(size=42, topic_id_at=26)
 
 
 def layout_of(value: bytes) -> Layout | None:
-    """Returns the layout of a plain value; None if the value is not plain."""
+    """Returns the layout of an offset value; None if the value has metadata, an expiry or unknown
+    fields."""
     head = value[:2]
     if head == b"\0\3":
         return _V3 if len(value) == _V3.size and value[_METADATA_AT:16] == b"\0\0" else None

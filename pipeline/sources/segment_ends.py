@@ -131,8 +131,9 @@ def _read_checkpoint(file: str, changed_ns: int) -> Mapping[tuple[str, int], int
 
 
 def _lines(file: str, words: int) -> list[list[str]]:
-    """Returns the lines of a checkpoint file after its version and its count. A line is returned
-    only if it has ``words`` words, and each word after the first is a number of at least 0."""
+    """Returns the words of each valid line of a checkpoint file, without the lines for the version
+    and the count. A valid line has ``words`` words, and each word after the first is a number of at
+    least 0."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:
             version, _, *lines = [line.split() for line in text] or [[], []]

@@ -31,8 +31,8 @@ _PARTITION_META = "partition.metadata"
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment file. ``behind`` is the base offset of the next segment; None for the last segment
-    of the log."""
+    """A segment file. ``behind`` is the base offset of the segment that follows in the log; None
+    for the last segment."""
 
     file: str
     topic: str
@@ -40,8 +40,8 @@ class Segment:
     base_offset: int
     behind: int | None
     due: LogEnd | None = None
-    """The offset up to which records were written to the segment, according to another file; None
-    if unknown. Compaction may have removed the last of these records."""
+    """The end offset that the segment should have according to another file, such as a checkpoint;
+    None if no file says it. The last record may be earlier if compaction has removed records."""
     cleaned: bool | None = None
     """True if the cleaner may have processed the segment; None if no file shows whether it did."""
 
@@ -119,8 +119,8 @@ def list_folder(folder: str) -> list[str]:
 def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
     """Returns the segments in a partition's folder, ordered by offset.
 
-    For a folder without segments the list is empty, or has the missing first segment if another
-    file shows that the log had records.
+    For a folder without segments the list is empty. But if another file shows that the log had
+    records, the list has the first segment, which is missing.
     """
     end = log_end(topic, partition, folder)  # read before the listing: a log grows
     first_dirty = cleaned_to(topic, partition, folder)
@@ -154,8 +154,8 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
 
 
 def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, Segment]:
-    """Finds partitions of a topic that the data folders in ``path`` once had, but no longer have.
-    Returns the missing first segment of each of these partitions."""
+    """Finds the partitions of a topic that a data folder in ``path`` once had, but no longer has.
+    Returns for each of them a `Segment` that describes the missing first segment."""
     return {
         partition: Segment(
             os.path.join(folder, f"{topic}-{partition}", _FIRST),
@@ -197,8 +197,8 @@ def cluster_id_of(path: str) -> str | None:
 
 
 def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
-    """Reads from `partition.metadata` the topic names by topic id. ``folders`` is the result of
-    `partition_folders`."""
+    """Returns topic names by topic id, from the files `partition.metadata`. ``folders`` is the
+    result of `partition_folders`."""
     found: dict[str, str] = {}
     named: set[str] = set()
     for (topic, _), folder in folders.items():
@@ -223,20 +223,20 @@ def open_segment(segment: Segment) -> int:
 
 
 def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None) -> str | None:
-    """Returns a sentence about records that are missing after the last entry of ``file``; None if
-    no records are missing.
+    """Returns a sentence about records that are missing after the end of ``file``; None if no
+    records are missing.
 
-    ``indexed`` must have been read before the file was opened. Compaction may have removed the last
-    records of a segment that is not the last of its log. For such a segment only its index proves
-    that records are missing.
+    The caller must read ``indexed`` before it opens the file. If later segments exist, compaction
+    may have removed the last records of this segment. Then only the segment's index can prove that
+    records are missing.
     """
-    told = []
+    ends = []
     if indexed is not None and (segment.behind is None or indexed.last_offset < segment.behind):
-        told.append(LogEnd(indexed.last_offset + 1, "the segment's index"))
+        ends.append(LogEnd(indexed.last_offset + 1, "the segment's index"))
     cleaned = segment.cleaned if segment.cleaned is not None else not file.untouched
     if segment.due is not None and not (cleaned and segment.behind is not None):
-        told.append(segment.due)
-    end = max(told, default=None)
+        ends.append(segment.due)
+    end = max(ends, default=None)
     if end is None or end.offset <= file.next_offset or not _still_stands(segment, file):
         return None
     last = end.offset - 1
@@ -249,9 +249,9 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
 
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:
-    """Returns True if the open file is still the segment that was listed. Returns False if the
-    segment was cleaned since the listing, or if it was the last segment of its log and another
-    segment now follows it."""
+    """Returns True if the open file is still the segment that was listed. Returns False if a
+    cleaning has replaced the file since then, or if the segment was the last one of its log then
+    and a newer segment follows now."""
     try:
         if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
             return False

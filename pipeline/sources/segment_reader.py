@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES_MAX = 128 << 20
-"""The maximum size of an entry in bytes. A larger one counts as damage. Kafka's default of
-`message.max.bytes` is 1 MiB."""
+"""The maximum size in bytes of a batch or message. A larger size counts as damage. Kafka's default
+of `message.max.bytes` is 1 MiB."""
 _HEAD_BYTES = MAGIC_POSITION + 1
 _MAGICS = 3
 _SMALLEST_SIZE = 14
@@ -68,8 +68,7 @@ class SegmentFile:
         self.next_offset = base_offset
         """The log offset that is expected after the last returned entry."""
         self.untouched = True
-        """True as long as no offsets are missing between entries. In a cleaned segment offsets are
-        usually missing."""
+        """False after a gap between the offsets of two entries. Most cleaned segments have gaps."""
         self._window = b""
         self._window_at = 0
 
@@ -185,8 +184,9 @@ class SegmentFile:
         return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """Reads ``size`` bytes of the file from ``position`` on into the buffer `_window`, or fewer
-        at the end of the file. Returns at most the first `_HEAD_BYTES` of these bytes."""
+        """Returns the bytes from ``position`` on, but at most `_HEAD_BYTES`. Loads ``size`` bytes
+        (fewer at the end of the file) into the buffer `_window`, unless the buffer has them
+        already."""
         size = min(size, self.size - position)
         at = position - self._window_at
         if not 0 <= at <= len(self._window) - size:
@@ -197,8 +197,8 @@ class SegmentFile:
 
 
 def _candidates(window: bytes, left: int, expected: int) -> list[int]:
-    """Returns the positions in ``window`` at which an entry of a segment may begin: there the
-    magic, the size and the upper half of the offset have possible values."""
+    """Returns the positions in ``window`` at which an entry of a segment may begin. At such a
+    position, the bytes can be the magic, the size and the upper half of the offset of an entry."""
     import numpy as np  # only the reader of segments needs it
 
     count = len(window) - _HEAD_BYTES + 1
@@ -216,7 +216,8 @@ def _candidates(window: bytes, left: int, expected: int) -> list[int]:
 
 
 def _big_endian(data: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
-    """Returns ``count`` 32-bit numbers: one from each byte position, beginning with ``at``."""
+    """Decodes ``count`` overlapping big-endian 32-bit numbers: the first one at position ``at``,
+    and each next one a byte further."""
     import numpy as np
 
     number = np.zeros(count, np.int64)

@@ -27,8 +27,8 @@ _BYTES_AT_ONCE = 8 << 20
 _NO_TIMESTAMP_TYPE = -1
 
 Offsets = tuple[int, int]
-"""A range of log offsets: the first requested offset, and the offset after the last requested one.
-"""
+"""A range of log offsets: the first requested offset, and the offset after the last requested
+offset."""
 
 
 class SegmentRows(Protocol):
@@ -93,8 +93,8 @@ class OffsetRows:
 
 
 def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:
-    """Returns the offset at which decoding of an entry stopped. This offset follows the offset of
-    the entry's last row. If no row was added, it is the entry's base offset."""
+    """Returns the offset at which the decoding of ``entry`` stopped: the offset after the last row
+    that the entry added, or the base offset of the entry if it added no row."""
     return rows.last_offset + 1 if len(rows) > first else entry.header.base_offset
 
 
@@ -131,7 +131,8 @@ class RecordRows:
         self._row(offset, None, None, NO_TIMESTAMP, None, None, damage)
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Adds no row, because an incomplete batch was never acknowledged as records."""
+        """Called for an incomplete batch at the end of a log. Adds no row, since the broker never
+        acknowledged the records of this batch."""
 
     def _row(
         self,
@@ -180,11 +181,12 @@ def _header(key: str, value: bytes | None) -> dict[str, Any]:
 
 
 class StretchRows:
-    """Collects rows of `STRETCHES`, one for each batch, from the batch headers alone.
+    """Collects rows of `STRETCHES` from the headers of batches, one row for each batch. It neither
+    verifies checksums nor decodes records.
 
-    No checksum is verified and no record is decoded. If the broker itself set a timestamp
-    (LogAppendTime, or in a transaction marker), the timestamp shows the log end offset at that
-    time. The first such timestamp in a segment adds one more row.
+    A timestamp that the broker itself set (LogAppendTime, or in a transaction marker) shows which
+    log end offset the log had at this time. For the first such timestamp in a segment, one more row
+    has the time and this log end offset.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -192,11 +194,12 @@ class StretchRows:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._next = segment.base_offset
         self._is_seen = False
-        """True if a row was added that shows the log end offset at a time."""
+        """True if this object has already added the row with a known log end offset and its time. A
+        segment gets only one such row."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
-        """Adds one row. In magic 0 and 1, the row of a compressed wrapper message begins after the
-        preceding entry."""
+        """Adds one row for an entry. A compressed wrapper message of magic 0 or 1 does not have the
+        offset of its first record, so its row begins at the offset after the preceding entry."""
         header = entry.header
         wrapper = header.record_count == UNKNOWN_COUNT
         base = self._next if wrapper else header.base_offset
@@ -219,8 +222,9 @@ class StretchRows:
             )
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Adds no row to the stretches. A read with the format `as=records` reports the damage
-        instead. Raises PipelineError if the segment is missing."""
+        """Adds no row for the damage, because the rows of STRETCHES can't describe damage. A read
+        of the same source with `as=records` reports it. Raises PipelineError if the segment is
+        missing."""
         if position is None:
             raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
 
@@ -294,8 +298,9 @@ def read_segment(
 
 
 def _is_behind(entry: Entry, offsets: Offsets) -> bool:
-    """Returns True if all offsets of an entry are after the requested offsets. A compressed wrapper
-    message of magic 0 and 1 has the offset of its last message as base offset."""
+    """Returns True if the entry begins at or after the end of the requested offsets. Returns False
+    for a compressed wrapper message of magic 0 and 1, since its first offset is known only after
+    decompression."""
     header = entry.header
     return header.base_offset >= offsets[1] and header.record_count != UNKNOWN_COUNT
 
@@ -303,7 +308,7 @@ def _is_behind(entry: Entry, offsets: Offsets) -> bool:
 def _add_end(
     rows: SegmentRows, file: SegmentFile, tail: Damage | None, missing: str | None
 ) -> None:
-    """Reports the unreadable end of a segment, and records known to be missing at its end."""
+    """Reports the end of a segment if the end is unreadable or if records after it are missing."""
     position = file.size if tail is None else tail.position
     said = " ".join(each for each in (tail and tail.reason, missing) if each)
     if tail is not None and tail.torn and missing is None:

@@ -1,4 +1,4 @@
-"""The interface of a source: a history whose parts any engine can read."""
+"""The interface of a source. A source has a history in parts that any engine can read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pipeline.engines.engine import Part
 
 @dataclass(frozen=True)
 class TimesAsked:
-    """The topics and offsets of which a run needs the times.
+    """The topics and offsets whose times a run needs.
 
-    A source in files contains all times, and returns all stretches of ``topics``. A source that
-    must request times from brokers returns one time for each minute of the window. Such a source
-    also returns the times of the records at ``offsets``, as exactly as ``moved_bytes`` allows.
+    A source that reads files has all times, and returns all stretches of ``topics``. A source that
+    reads from brokers must request each time. It returns one time per minute of the window, and the
+    times of the records at ``offsets``. The latter are exact, unless the requests would exceed a
+    limit that grows with ``moved_bytes``.
     """
 
     topics: Collection[str]
@@ -26,8 +27,8 @@ class TimesAsked:
     """The offsets that groups had committed at the start and at the end of the window, by topic and
     partition."""
     moved_bytes: int = 0
-    """The number of bytes that were transferred over the network to read the history. Requests for
-    record times may transfer up to the same number of bytes again."""
+    """The number of bytes that were transferred over the network to read the history. The requests
+    for record times may transfer at most as many bytes in addition."""
 
 
 class OfFiles:
@@ -46,9 +47,9 @@ class Source(Protocol):
     """A history that any engine can read. A run opens it once.
 
     Events come from parts, or from Parquet files if the history was written as Parquet: exactly one
-    of `event_parts` and `event_files` is not None. The same applies to `stretch_parts` and
-    `stretch_files`, except that both return None if nothing is known about the topics in which
-    groups committed.
+    of `event_parts` and `event_files` is not None. Exactly one of `stretch_parts` and
+    `stretch_files` is not None too, if the topics in which groups committed are known. If they are
+    not known, both are None.
     """
 
     where: str
@@ -56,13 +57,14 @@ class Source(Protocol):
     cluster_id: str | None
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part] | None:
-        """Returns parts with the EVENTS of these partitions of `__consumer_offsets`, or of all
-        partitions if ``partitions`` is None. Returns None if the events are in Parquet files, which
-        `event_files` returns. Raises PipelineError if a partition does not exist."""
+        """Returns the EVENTS of ``partitions`` of `__consumer_offsets`, as parts that tasks can
+        read separately. If ``partitions`` is None, returns the EVENTS of all partitions. Returns
+        None if the events are in Parquet files, which `event_files` returns. Raises PipelineError
+        if a partition does not exist."""
 
     def event_files(self) -> Sequence[str] | None:
-        """Returns the Parquet files of EVENTS, or folders that contain these files in one subfolder
-        for each value of a column. Returns None if the source has no such files."""
+        """Returns paths of the Parquet files of EVENTS: files, or folders with one subfolder for
+        each value of a column. Returns None if the source has no such files."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
         """Returns the STRETCHES of the requested topics as parts that tasks can read separately. A
@@ -72,8 +74,8 @@ class Source(Protocol):
         """Returns the Parquet files of STRETCHES."""
 
     def topics(self) -> Collection[str] | None:
-        """Returns the topics that have stretches, without Kafka's internal topics; None if
-        stretches are files."""
+        """Returns the topics of which the source has stretches, without Kafka's internal topics.
+        Returns None if the source stores its stretches in files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:
         """Returns those of ``topics`` that a broker hides from this client. For files the result is
@@ -92,5 +94,5 @@ class Source(Protocol):
         """
 
     def moved_bytes(self) -> int:
-        """Returns the number of bytes that the source's own requests moved over the network; 0 for
-        files. The engine counts the bytes of the parts that it reads."""
+        """Returns the number of bytes that the source itself has moved over the network; 0 for
+        files. The bytes of the parts that an engine reads are not included."""

@@ -1,9 +1,11 @@
-"""`spark.read.format("muster_history")`: the history of offsets as EVENTS, or as a stream.
+"""The Spark data source `muster_history`, which returns the history of offsets with the columns of
+EVENTS.
 
-`spark.read` reads a broker up to its present end, and `spark.readStream` follows it. Folders of
-segments can only be read once. The options are ``path`` (`HOST:PORT`, or folders that contain
-partitions), ``partitions`` of `__consumer_offsets` (such as `0-3,7`), ``command_config`` (a file of
-Kafka client properties on the machine that plans the query) and ``timeout`` in seconds.
+`spark.read.format("muster_history")` reads a broker up to its present end; `spark.readStream` reads
+it continuously. Folders of segments can only be read with `spark.read`. The options are ``path``
+(`HOST:PORT`, or folders that contain partitions), ``partitions`` of `__consumer_offsets` (such as
+`0-3,7`), ``command_config`` (a file of Kafka client properties on the machine that plans the query)
+and ``timeout`` in seconds.
 """
 
 from __future__ import annotations
@@ -99,7 +101,9 @@ class HistoryStream(DataSourceStreamReader):
         self.options = options
         self.reach = _reach(options)
         if not self.reach.addresses:
-            raise PipelineError(f"{_path(options)} is not a broker: a stream needs HOST:PORT")
+            raise PipelineError(
+                f"{_path(options)} is not a broker: a stream reads from HOST:PORT only"
+            )
 
     def initialOffset(self) -> Offsets:
         return self._wanted(self._look().starts)

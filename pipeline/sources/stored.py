@@ -1,4 +1,5 @@
-"""Reads segments, an archive, or the tables of an earlier run as a feed for an archive."""
+"""Feeds an archive with rows from files: from segments, from another archive, or from the tables of
+an earlier run."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from pipeline.storage.manifest import TopicEnds
 
 
 class StoredFeed:
-    """Adapts a source that reads files to the interface `Feed`."""
+    """Implements `Feed` for a source that reads files."""
 
     def __init__(self, source: Source) -> None:
         self.where = source.where
@@ -69,8 +70,9 @@ class StoredNews:
             yield from _behind(part, positions).read()
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """Implements `News.growth`. Offsets decide which rows of STRETCHES are new, so that each
-        row is added only once."""
+        """Implements `News.growth`. ``known`` has the offsets up to which earlier reads added the
+        rows of STRETCHES. The result contains only rows with later offsets, so each row is added
+        once."""
         wanted = {topic for topic, _ in held} | set(known)
         topics = {
             topic: TopicEnds(None, dict(ends.ends), self.at_ms) for topic, ends in known.items()
@@ -107,8 +109,8 @@ class StoredNews:
 
 
 def _behind(part: Part, positions: Mapping[int, int]) -> Part:
-    """Returns the part without the segments whose records all come before ``positions``, the next
-    offset of each partition."""
+    """Returns the part without the segments that have already been read. ``positions`` has the next
+    offset to read of each partition."""
     if not isinstance(part, EventSegments):
         return part
     some = [

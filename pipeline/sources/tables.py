@@ -25,7 +25,7 @@ class TablesSource(OfFiles):
         self.cluster_id = store.cluster_id()
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
-        """Returns None, because the events are files."""
+        """Returns None, because `event_files` returns all events as Parquet files."""
 
     def event_files(self) -> Sequence[str]:
         """Implements `Source.event_files`. Raises PipelineError that names the file if a file is
@@ -42,14 +42,14 @@ class TablesSource(OfFiles):
             check_files(table_files(here), deep=deep)
 
     def stretch_parts(self, asked: TimesAsked) -> None:
-        """Returns None, because the stretches are files."""
+        """Returns None, because `stretch_files` returns all stretches as Parquet files."""
 
     def stretch_files(self) -> Sequence[str] | None:
         """Implements `Source.stretch_files`. Returns None if the folder has no stretches table."""
         return self._store.table_files(STRETCHES) if self._store.has(STRETCHES) else None
 
     def topics(self) -> None:
-        """Returns None, because the stretches are files."""
+        """Returns None: this source reads no topics, because it has the stretches as files."""
 
     def records_estimate(self) -> int | None:
         """Implements `Source.records_estimate`. Returns None if the files are on other machines."""

@@ -14,45 +14,47 @@ from pipeline.model.events import COMMIT
 from pipeline.model.params import Params
 
 SKEW_MS: Final = 60_000
-"""The maximum difference in ms between a timestamp and its bounds that counts as a small clock
-error."""
+"""A timestamp may be this number of ms earlier or later than the known bounds of the record's
+arrival time. The difference then counts as a small error of a clock."""
 HOUR_MS: Final = 3_600_000
-"""One hour in ms: the maximum difference of a timestamp from the broker's clock, into the future,
-that Kafka 4 accepts (`message.timestamp.after.max.ms`).
+"""One hour in ms. Kafka 4 rejects a timestamp that is more than this time after the broker's clock
+(`message.timestamp.after.max.ms`).
 
 Kafka 4 accepts all timestamps in the past. Therefore a record counts as a copy, written by a
 mirror, if its timestamp is more than an hour before the timestamp of an earlier record.
 """
 _BUCKET_MS: Final = 600_000
-"""The length of a time span in ms. In each such span, only the highest committed offset of a group
-is used."""
+"""The length in ms of the time spans into which the commits of a group are divided. Only the
+highest committed offset of each time span is used."""
 
 _KEY: Final = "topic, partition"
 _PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen, last_ms"
-"""SQL: a window in the order of the log. The window also orders rows that show the same log end
-offset at several times."""
+"""SQL of a window that orders the rows of a partition by offset, as in the log. Rows with equal
+offsets, which show the same log end offset at several times, are ordered by time."""
 _BEFORE: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 _UP_TO: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
 _AFTER: Final = f"{_PLACE} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"
 
 _FIRST_SURE: Final = "CASE WHEN sure_ms IS NOT NULL THEN least(sure_ms, first_ms) END"
-"""SQL: the arrival of the first record of a stretch; null if the stretch's timestamp is not
-believed."""
+"""SQL of the time at which the first record of a stretch arrived. Null if the pipeline does not
+trust the timestamps of the stretch."""
 
 
 def arrivals(d: Dialect, p: Params) -> str:
     """Returns the query of `arrivals`: STRETCHES, with the time span from `began_ms` to
     `arrived_ms` in which the records of each stretch arrived.
 
-    `arrived_ms` never decreases along a log. Certain bounds are the times at which log end offsets
-    were seen (rows with `seen`, which have no records), and the time at which the log was read. A
-    timestamp within the bounds is believed unless another timestamp contradicts it (`_believed`).
+    `arrived_ms` never decreases along a log. Two kinds of times bound arrivals with certainty. When
+    a log end offset was seen (rows with `seen`, which have no records), exactly the records before
+    it had arrived. When the log was read, all records had arrived. A timestamp within the bounds is
+    believed unless another timestamp contradicts it (`_believed`).
 
     A record without a believed timestamp must have arrived between the arrivals of its neighbours
-    in the log. If its timestamp almost equals the arrival of a neighbour, that arrival is assumed,
-    and otherwise the middle between the neighbours. An arrival before the as-of is preferred,
-    because the broker returned the log end offset shortly after the as-of.
+    in the log. If its timestamp almost equals the arrival of a neighbour, the query uses this
+    arrival. Otherwise the query uses the middle between the two arrivals. It prefers an arrival
+    before the as-of time, because the broker returned the log end offset shortly after the as-of
+    time.
 
     The true arrival is at most `early_ms` before and `late_ms` after `arrived_ms`. Both are null if
     the arrival has no lower bound. `latest_ms` is set for records that may be copies (`_proven`):
@@ -62,7 +64,7 @@ def arrivals(d: Dialect, p: Params) -> str:
     early = "least(least_from_ms, coalesce(sure_ms, from_ms))"
     late = "greatest(most_by_ms, coalesce(sure_ms, high_ms))"
     return f"""
-    WITH {_told(p)},
+    WITH {_observed(p)},
     {_believed()},
     {_proven(p)},
     {_placed(p)},
@@ -84,10 +86,9 @@ def arrivals(d: Dialect, p: Params) -> str:
 
 
 def _off(disputed: str, between: str) -> str:
-    """Returns SQL for the maximum difference between `arrived_ms` and the true arrival of a
-    stretch; null if the difference is unlimited. ``disputed`` is the SQL of the difference if the
-    stretch is `disputed`; ``between`` is the SQL of the difference if the stretch has no believed
-    timestamp."""
+    """Returns SQL for the maximum error of a stretch's `arrived_ms`; null if the error has no
+    limit. ``disputed`` is SQL for the error of a stretch that is `disputed`. ``between`` is SQL for
+    the error of a stretch without a timestamp that can be believed."""
     return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
             WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
             WHEN sure_ms IS NOT NULL THEN 0
@@ -96,8 +97,8 @@ def _off(disputed: str, between: str) -> str:
 
 
 def _placed(p: Params) -> str:
-    """Returns the CTE `by_then`. It adds two things to each stretch: the arrival `then_ms` of the
-    stretch, and the bounds of this arrival."""
+    """Returns the CTE `by_then`. It adds to each stretch the time `then_ms` at which the stretch
+    probably arrived, and the earliest and latest possible time of its arrival."""
     return f"""
     neighboured AS (
         SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
@@ -128,14 +129,13 @@ def _placed(p: Params) -> str:
     )"""
 
 
-def _told(p: Params) -> str:
-    """Returns the CTE `arrival_rows`: each stretch with the bounds of its arrival, and with its
-    timestamp if the timestamp is within the bounds.
+def _observed(p: Params) -> str:
+    """Returns the SQL of the relation `arrival_rows`: each stretch with the bounds of its arrival
+    time, and with its timestamp if the timestamp is within these bounds.
 
-    All records of a batch in a file arrived at the same time (`whole`). No producer buffers records
-    for an hour. Therefore a batch whose first and last timestamps are more than an hour apart
-    arrived at its last timestamp. Commits are rows too: they show that the log had reached
-    `base_offset` at `read_ms`.
+    All records of one batch arrived at the same time (`whole`). No producer buffers records for an
+    hour. So a batch with timestamps more than an hour apart arrived at its last timestamp. Each
+    commit is a row too: at the time `read_ms` of the commit, the log had reached `base_offset`.
     """
     return f"""
     numbered AS (
@@ -164,19 +164,20 @@ def _told(p: Params) -> str:
     ),
     arrival_rows AS (
         SELECT *, CASE WHEN last_ms <= by_ms + {SKEW_MS}
-            THEN least(greatest(last_ms, after_ms), by_ms) END AS told_ms
+            THEN least(greatest(last_ms, after_ms), by_ms) END AS observed_ms
         FROM bounded
     )"""
 
 
 def _believed() -> str:
-    """Returns the CTE `believed`, which adds `sure_ms`: the timestamp of a stretch, or null if the
-    timestamp is not believed.
+    """Returns the CTE `believed`. Its column `sure_ms` is the timestamp of a stretch, or null if
+    the timestamp is not believed.
 
-    A timestamp more than an hour before an earlier record's timestamp belongs to a record that was
-    copied from another log. The log is divided into parts within which the other timestamps
-    contradict each other. In each part either the higher or the lower timestamps are false. The
-    query assumes that those timestamps are false which are fewer.
+    A record was copied from another log if its timestamp is more than an hour before the timestamp
+    of an earlier record. The timestamp of such a record is not believed. The log is divided into
+    parts in which the other timestamps contradict each other: either the higher or the lower
+    timestamps of a part are false. The query assumes that the smaller number of timestamps is
+    false.
 
     A stretch is `disputed` if the opposite assumption is possible too, or if its own timestamp
     can't be true. It arrived at `least_from_ms` or later if the higher timestamps are false, and at
@@ -184,8 +185,9 @@ def _believed() -> str:
     """
     return f"""
     kept AS (
-        SELECT *, CASE WHEN seen OR told_ms >= coalesce(max(told_ms) OVER ({_BEFORE}), told_ms)
-            - {HOUR_MS} THEN told_ms END AS kept_ms
+        SELECT *, CASE WHEN seen
+            OR observed_ms >= coalesce(max(observed_ms) OVER ({_BEFORE}), observed_ms)
+            - {HOUR_MS} THEN observed_ms END AS kept_ms
         FROM arrival_rows
     ),
     compared AS (
@@ -224,15 +226,15 @@ def _believed() -> str:
 
 
 def _proven(p: Params) -> str:
-    """Returns the CTE `proven`, which adds `latest_ms` for the first records of a log if they may
-    be copies.
+    """Returns the CTE `proven`, which adds the column `latest_ms` for the first records of a log if
+    they may be copies.
 
-    At the start of a log, no earlier record contradicts an old timestamp. The first records may be
-    copies if a gap of more than an hour follows their timestamps: they may have arrived during this
-    gap. They are not copies if something shows that the log was written at the time of their
-    timestamps: the log end offset was seen at this time, or a group has read one of the records and
-    committed the next offset within an hour of the record's timestamp. After such evidence, copies
-    contradict the records before them. If no record follows possible copies, their age is unknown.
+    The log has no earlier record that could contradict the timestamps of its first records. If the
+    timestamp of the next record is more than an hour later, the first records may be copies that
+    arrived in this gap. Two facts prove that they are not copies: the log end offset was observed
+    at the time of their timestamps, or a group read one of them and committed the next offset
+    within an hour of its timestamp. After such a proof, the records before a copy contradict the
+    copy's timestamp. If no record follows the possible copies, their age is unknown.
     """
     no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"

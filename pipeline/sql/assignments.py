@@ -2,10 +2,10 @@
 over time, and the partitions that moved between members.
 
 In a streams group, the active tasks count as partitions, and subtopologies as topics. The epoch
-record of a group says what its members must change. The record of a member's current assignment
-says what this member has changed. Therefore a member's epoch, state and partitions change at its
-own records. When a new epoch of the group begins, its members still have what they had in the
-previous epoch.
+record of a group shows that its members must change their assignments. The record of a member's
+current assignment shows that this member has changed its own assignment. Therefore a member's
+epoch, state and partitions change only at the member's own records. When a new epoch of the group
+begins, its members still have the partitions of the previous epoch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATES: Final = ("STABLE", "UNREVOKED", "UNRELEASED")
 """The names of a member's states; `coordinator/consumer/states.py` explains them. Any other number
 in a record is `UNKNOWN`, as in Kafka."""
 _FIRST_STATE: Final = {"consumer": 0, "share": 0, "streams": 1}
-"""By group type: the number that records of this type contain for the first state in `STATES`."""
+"""By type of group: the number with which a member's record stores the first state of `STATES`."""
 
 _EPOCH, _END, _MEMBER, _CURRENT, _GONE = "epoch", "end", "member", "current", "gone"
 """The roles of records. `_END` is the deletion of a group, `_GONE` a tombstone of a member."""
@@ -52,12 +52,13 @@ _ERA: Final = f"{GROUP_KEY}, era"
 
 
 def member_states(d: Dialect, p: Params) -> str:
-    """Returns the query of `member_states`, from `group_states` and EVENTS. The rows are those of
-    ASSIGNMENTS for all times, with the era of the group: the number of its earlier deletions.
+    """Returns the query of the relation `member_states`, from `group_states` and EVENTS. The
+    relation has the rows of the table ASSIGNMENTS for the whole history, not only for the selected
+    time. The column `era` is the number of earlier deletions of the group.
 
-    A state that continues into the next epoch has a row in each of the two epochs. If a member has
-    no record of a current assignment, the state in its row is null. Partitions are joined last,
-    because a window function would copy them into every row.
+    If a state of a member lasts for several epochs, each of these epochs has a row. If the log has
+    no current assignment of a member, the state in its row is null. The query adds the partitions
+    last, because a window function would copy them into every row.
     """
     names = PERSON_FIELDS[1:]
     return f"""
@@ -94,8 +95,8 @@ def member_states(d: Dialect, p: Params) -> str:
 
 
 def assignments(d: Dialect, p: Params) -> str:
-    """Returns the query of ASSIGNMENTS, from `member_states`: one row for each epoch of a group,
-    each member, and each state of the member in the epoch."""
+    """Returns the query of the table ASSIGNMENTS, which has a row for each state of a member in
+    each epoch of its group. The query reads the relation `member_states`."""
     return f"""
     SELECT *, (unix_millis(ended_at) - unix_millis(began_at)) / 1e3 AS duration_s
     FROM member_states WHERE {p.in_window("ended_at")}
@@ -103,11 +104,12 @@ def assignments(d: Dialect, p: Params) -> str:
 
 
 def _spans() -> str:
-    """Returns two CTEs. `epochs` has the epochs of groups, numbered by `nth`. `spans` has, for each
-    record of a member, the first and the last epoch in which it applies.
+    """Returns the CTEs `epochs` and `spans`. `epochs` has the epochs of each group, numbered by
+    `nth`. `spans` has a row for each record about a member: the first and the last epoch for which
+    the content of the record was valid.
 
-    After a deletion of the group, no earlier record of a member applies. A member's metadata record
-    applies until the member's first current assignment is written.
+    After a deletion of the group, no earlier record about a member is valid. The metadata record of
+    a member is valid until the log contains a current assignment of the member.
     """
     roles = " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in _KINDS.items())
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}"
@@ -153,8 +155,8 @@ def _spans() -> str:
 def _held(d: Dialect) -> str:
     """Returns the CTE `held`: the values of the records of current assignments.
 
-    These records contain topic ids. The name of a topic comes from an assignment in the history
-    that contains it; if none does, the id is used as the name.
+    These records contain only topic ids. If a record of an assignment in the history has both the
+    id and the name of a topic, this name is used; otherwise the id is used as the name.
     """
     states = " ".join(
         f"WHEN '{group_type}_group_current_member {first + nth}' THEN '{name}'"
@@ -237,8 +239,8 @@ def moves(d: Dialect, p: Params) -> str:
 
 
 def _stints(d: Dialect) -> str:
-    """Returns the CTE `stints`: the time spans in which a member had a partition. `stay` numbers
-    the periods between joining and leaving of a member id."""
+    """Returns the CTE `stints`: the time spans in which a member had a partition. A member id may
+    join and leave several times; `stay` numbers these times."""
     rows = f"PARTITION BY {_ERA}, member_id"
     own = f"{_ERA}, member_id, stay, topic, partition"
     fields = ("life", "generation", "group_instance_id", "client_id", "client_host", "began_at")

@@ -12,8 +12,8 @@ def window(d: Dialect, p: Params, *, by_topic: bool) -> str:
     group.
 
     The window is from `since_ms` to the as-of time. The tables `commits`, `lag` and `churn` must
-    cover this window. A group's lag is the sum over the group's partitions, at the time step of the
-    window at which this sum is largest.
+    cover this window. The lag of a group in a time step is the sum of the lags of its partitions.
+    The row has the largest lag of all time steps of the window.
     """
     assert p.since_ms is not None
     key = "group_id, topic" if by_topic else "group_id"

@@ -33,8 +33,8 @@ _LIFE: Final = f"{GROUP_KEY}, life"
 
 def generations(d: Dialect, p: Params) -> str:
     """Returns the query of GENERATIONS, from `group_states`: one row for each group, life and
-    generation. Members are joined last, because a window function would copy them into every row.
-    """
+    generation. (A new life begins when a deleted group is created again.) The list of members is
+    added last, because a window function would copy it into every row."""
     topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
     whole = d.struct(
         **{name: f"m.{name}" for name in PERSON_FIELDS},
@@ -63,9 +63,9 @@ def generations(d: Dialect, p: Params) -> str:
 
 
 def churn(d: Dialect, p: Params) -> str:
-    """Returns the query of CHURN, from GENERATIONS: how often each group rebalanced. `rebalances`
-    also counts the generations that are missing in the log: their number follows from the gaps
-    between the generations in the log."""
+    """Returns the query that computes the table CHURN from the table GENERATIONS: how often each
+    group rebalanced. `rebalances` also counts generations that the log does not have; the gaps
+    between the numbers of the generations show how many these are."""
     latest = d.struct(life="life", log_offset="log_offset")
     watched = "(unix_millis(until) - unix_millis(first_at)) / 1e3"
     return f"""
@@ -125,9 +125,9 @@ def restless_members(d: Dialect, p: Params) -> str:
 
 
 def _counted(p: Params) -> str:
-    """Returns the CTE `counted`: the generations, numbered by `nth` from 1 in each life of a group,
-    from its creation to its deletion. `counts` is false for generations that began before the
-    window.
+    """Returns the CTE `counted`: the generations of each group, numbered by `nth` from 1. If a
+    group was deleted and created again, the numbers begin again at 1. `counts` is true for
+    generations that began in the time window.
 
     Generation 0 is left out, because Kafka 4 writes it when it creates a group, before any member
     joins.
@@ -141,8 +141,8 @@ def _counted(p: Params) -> str:
 
 
 def folded(d: Dialect) -> str:
-    """Returns the CTE `generation_rows`, from `group_states`: one row for each generation. In each
-    life of a group, `nth` numbers the generations from 1."""
+    """Returns the CTE `generation_rows`: one row for each generation in `group_states`. The column
+    `nth` is the number of the generation in this life of the group, from 1."""
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
     last = d.struct(**{name: name for name in fields})
@@ -200,7 +200,7 @@ def _numbered() -> str:
             least(greatest(coalesce(CAST(generation AS BIGINT)
                 - lag(generation) OVER ({chain}) - 1, 0), 0), {INT_MAX}) AS unseen,
             nth > 1 OR generation <= CASE WHEN group_type = '{CLASSIC}' THEN 1
-                ELSE {FIRST_EPOCH} END AS told_before
+                ELSE {FIRST_EPOCH} END AS known_before
         FROM generation_rows
     ),
     peopled AS (
@@ -221,16 +221,16 @@ def _changed(d: Dialect) -> str:
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
     return f"""
     stays AS (
-        SELECT {_LIFE}, nth, told_before, person, lag(nth) OVER ({stay}) AS before,
+        SELECT {_LIFE}, nth, known_before, person, lag(nth) OVER ({stay}) AS before,
             lead(nth) OVER ({stay}) AS after
         FROM (
-            SELECT {_LIFE}, nth, told_before, {_identity("m")} AS who, {person} AS person
+            SELECT {_LIFE}, nth, known_before, {_identity("m")} AS who, {person} AS person
             FROM peopled {d.unnest("members", "e", "m")}
         ) AS present
     ),
     changes AS (
         SELECT {_LIFE}, nth, person AS joined, NULL AS gone
-        FROM stays WHERE told_before AND coalesce(before <> nth - 1, true)
+        FROM stays WHERE known_before AND coalesce(before <> nth - 1, true)
         UNION ALL
         SELECT {_LIFE}, nth + 1, NULL, person
         FROM stays WHERE coalesce(after <> nth + 1, true)
@@ -279,7 +279,7 @@ def _change(d: Dialect) -> str:
     generation and of the previous one."""
     came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
     return f"""
-    CASE WHEN n.nth = 1 AND n.told_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'
+    CASE WHEN n.nth = 1 AND n.known_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'
         WHEN n.type_before <> n.group_type THEN '{CONVERTED}' || n.group_type
         WHEN n.member_count = 0 THEN '{EMPTIED}'
         WHEN {came} AND {went} THEN '{JOINED_AND_LEFT}'

@@ -1,10 +1,10 @@
-"""The states of groups of every kind as one relation, with the members of each state.
+"""The states of groups of every type in one relation, with the members of each state.
 
 A classic group writes its whole state in one record. Consumer groups (KIP-848), share groups
-(KIP-932) and streams groups (KIP-1071) write epoch records and member records. The records of
-members that joined or left precede the epoch record. The records of target and current assignments
-follow it. Therefore a member's subscription applies from the next epoch record on, and its
-assignment from the epoch record before it.
+(KIP-932) and streams groups (KIP-1071) write one epoch record and several member records for each
+change. The log contains the records of joined and left members first, then the epoch record, and
+then the records of target and current assignments. So a member's subscription belongs to the next
+epoch record in the log, and its assignment to the previous epoch record.
 """
 
 from __future__ import annotations
@@ -29,32 +29,30 @@ CLASSIC: Final = "classic"
 PERSON_FIELDS: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 MEMBER_FIELDS: Final = (*PERSON_FIELDS, "subscription", "pattern", "assignment")
 FIRST_EPOCH: Final = 2
-"""The highest epoch with which a consumer, share or streams group can begin: 1 until Kafka 4.2, 2
-since Kafka 4.3."""
+"""The highest epoch with which a consumer, share or streams group begins: 2 since Kafka 4.3. In
+earlier versions it begins with epoch 1."""
 
 OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
-"""SQL condition on a state: the group has or once had members, even if it is empty now.
-
-It is false for a deleted group, and for a group that never had members, in which only standalone
-consumers commit. Kafka 4 writes a group that never had members without a protocol type.
-"""
+"""An SQL condition on a group state: the group has members, or had members earlier and is empty
+now. It is false for a deleted group, and for a group that never had members, in which only
+standalone consumers commit. The records of Kafka 4 contain no protocol type for such a group."""
 
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
-"""Roles of records that could not be understood. `_DOUBT` is a record of a known group, and
-`_DAMAGE` may have been a record of any group."""
+"""The roles of records that can't be decoded. A `_DOUBT` record names its group. A `_DAMAGE` record
+does not, so it may be a record of any group."""
 _SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
 def group_states(d: Dialect, p: Params) -> str:
-    """Returns the query of `group_states`, from EVENTS: each state of a group, in the order of the
-    log.
+    """Returns the query of `group_states`, from EVENTS: a row for each state of a group, in the
+    order of the log.
 
-    A row with `own` comes from a record of the group itself: a generation, an epoch, or a deletion,
-    which sets `alive` to false. A conversion to another group type is not a deletion. The last row
-    of a group may come from later records of members, or from records that were not understood; its
-    `own` is false. `known` is false if records that were not understood may have changed the
-    members.
+    `own` is true if the row comes from a record of the group itself: a generation, an epoch, or a
+    deletion. After a deletion, `alive` is false; a conversion to another group type is not a
+    deletion. `own` is false in a row that comes from records of members, or from records that were
+    not understood. Only the last row of a group can be such a row. `known` is false if records that
+    were not understood may have changed the members.
 
     A member has the fields of PERSON, `subscription`, `pattern` (a regular expression) and
     `assignment`, which is the target assignment; `assigned` explains the tasks of a streams group.
@@ -85,8 +83,9 @@ def group_states(d: Dialect, p: Params) -> str:
 
 
 def _stated(d: Dialect) -> str:
-    """Returns the CTE `stated`: the states of groups. Each state has the values of the last record
-    about the group as a whole."""
+    """Returns the SQL of the relation `stated`, which adds the state of the group to each record of
+    a group. The state comes from a record that describes the whole group: the record itself, or the
+    last such record before it."""
     names = ("log_offset", "protocol_type", "generation", "protocol", "leader", "state_at")
     whole = d.struct(
         alive=f"role = '{_STATE}'", group_type="own_type", **{name: name for name in names}
@@ -118,11 +117,11 @@ def kinds_of(*ends: str) -> list[str]:
 
 
 def assigned(d: Dialect, member: str) -> str:
-    """Returns SQL for the assignment in a record of a target or a current assignment. The record
-    has the columns of EVENTS.
+    """Returns SQL for the partitions of one member. The SQL is for a row of EVENTS about a target
+    or current assignment, and ``member`` is SQL for the only element of the row's array `members`.
 
-    ``member`` is the SQL of the only element of `members`. For a streams group the assignment is
-    the active tasks, which are in `details`; the id of a subtopology is used as the topic.
+    For a streams group, the partitions are the active tasks in the column `details`, with the id of
+    the subtopology in place of the topic.
     """
     tasks = d.tasks("get_json_object(details, '$.active_tasks')")
     return f"coalesce(({member}).assignment, {tasks})"
@@ -136,8 +135,8 @@ def quoted(texts: Iterable[str]) -> str:
 def _records() -> str:
     """Returns the CTE `records`: the records of groups, each with its role.
 
-    Damaged records may belong to any group. Therefore the last damaged record of a partition has
-    one row for each group of this partition.
+    A damaged record may belong to any group of its partition. Therefore each group in the partition
+    has a row in `records` about the last damaged record of the partition.
     """
     roles = {
         _STATE: [GROUP, *kinds_of("_epoch")],
@@ -190,12 +189,13 @@ def _with_tombstones(kinds: Iterable[str]) -> list[str]:
 
 
 def _turns() -> str:
-    """Returns the CTE `turns`: the records, where `turn` marks the records of a group itself: its
-    epochs, generations and deletion.
+    """Returns the SQL of the relation `turns`: all records of groups, with a column `turn`. The
+    column is true if the record describes the group as a whole: its epoch, its generation or its
+    deletion.
 
-    A tombstone of a group is not marked if a record of another group type follows it in the same
-    batch. Such a pair is a conversion, because the coordinator writes both records at the same
-    time.
+    The column is false for the tombstone of a group if a record of another group type follows it in
+    the same batch. Such a pair is a conversion of the group, because the coordinator writes both
+    records at the same time.
     """
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset"
     whole = f"role = '{_END}' OR kind = '{GROUP}'"
@@ -223,9 +223,9 @@ def _turns() -> str:
 
 
 def _numbered() -> str:
-    """Returns the CTE `numbered`: each record with the number of the group state to which the
-    record belongs, and with the number of the era. A tombstone of the group ends an era; members do
-    not continue into the next era."""
+    """Returns the CTE `numbered`: each record with the number of its group state, and with the
+    first and the last of these numbers in its era. A tombstone of the group ends an era. The next
+    era begins without members."""
     later = (
         f"log_offset > coalesce(last_turn, -1) AND (role IN {quoted((_MEMBER, _DOUBT, _DAMAGE))}"
         f" OR (role = '{_CURRENT}' AND last_turn IS NULL AND NOT gone))"
@@ -252,11 +252,12 @@ def _numbered() -> str:
 
 
 def _stays(d: Dialect) -> str:
-    """Returns the CTE `staying`: for each member, the first and the last state of the group in
-    which the group had this member. Only consumer, share and streams groups are included.
+    """Returns the CTE `staying`, for consumer, share and streams groups. The states of a group are
+    numbered. A row has the numbers of the first and the last state (`since_nth`, `until_nth`)
+    between which a member had the same properties and the same assignment.
 
-    A member's assignment is its target assignment, or its current assignment if compaction removed
-    the target. An assignment applies only after the member joined.
+    The assignment is the member's target assignment, or its current assignment if compaction
+    removed the target. It applies only to states after the member joined.
     """
     chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
 
@@ -309,8 +310,8 @@ def _stays(d: Dialect) -> str:
 
 
 def _memberships(d: Dialect) -> str:
-    """Returns the CTE `memberships`: the members of each state, and the assignor that most of these
-    members prefer."""
+    """Returns the CTE `memberships`: for each state of a group, the members in this state, and the
+    assignor that most of them prefer."""
     return f"""
     present AS (
         SELECT {GROUP_KEY}, n.nth AS nth, member, protocol

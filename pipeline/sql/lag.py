@@ -1,9 +1,9 @@
 """The lag of groups over time, and whether they will catch up.
 
-A group's offset at the end of a time step is the last offset that it had committed by then. Steps
-without commits repeat this offset up to the as-of, because the lag of a stopped group grows too.
-Log end offsets and ages of records follow from the arrival of records (`arrivals.arrivals`), not
-from their timestamps.
+A group's offset at the end of a time step is the last offset that the group had committed by then.
+In time steps without commits, this offset is repeated until the as-of time, because the lag of a
+stopped group grows too. Log end offsets and ages of records are computed from the times at which
+the records arrived (`arrivals.arrivals`), not from their timestamps.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _VERDICT: Final = f"""
 
 
 def lag_steps(d: Dialect, p: Params) -> str:
-    """Returns the query of the time steps of LAG, in one row: the length of a step, and the starts
-    of the first (`first_ms`) and of the last step (`last_ms`)."""
+    """Returns a query with one row, which describes the time steps of LAG: the length of a step
+    (`step_ms`), and the starts of the first (`first_ms`) and of the last step (`last_ms`)."""
     steps = " UNION ALL ".join(f"SELECT CAST({each} AS BIGINT) AS step_ms" for each in STEPS_MS)
     span_ms = p.as_of_ms - p.lag_since_ms
     return f"""
@@ -72,17 +72,17 @@ def recent_steps(d: Dialect, p: Params) -> str:
 def lag(d: Dialect, p: Params) -> str:
     """Returns the query of LAG: the lag of each group at the end of each time step of the window.
 
-    The lag in seconds is the age of the first unread record. If this age has no upper bound, the
-    lag is a lower bound and its precision is null. The lag in seconds and its precision are null if
-    nothing is known about the records of the topic. An age is never below 0, so the error of an age
-    that is too large is at most the age itself.
+    The lag in seconds is the age of the first unread record. If this age is only known to be at
+    least a certain time, the lag is that time and its precision is null. If nothing is known about
+    the records of the topic, the lag in seconds and its precision are both null. An age is never
+    below 0, so an estimated age is too high by at most the age itself.
     """
     return _lag(d, p, "lag_steps")
 
 
 def recent_lag(d: Dialect, p: Params) -> str:
-    """Returns the query of LAG for the last RECENT_MINUTES before the as-of time, even if the
-    window of the run does not include them."""
+    """Returns the query of LAG for the last RECENT_MINUTES before the as-of time. The query
+    includes minutes that are not in the window of the run."""
     return _lag(d, p, "recent_steps")
 
 
@@ -162,13 +162,14 @@ def _held(d: Dialect, p: Params, steps: str) -> str:
 
 
 def _ends(d: Dialect, p: Params) -> str:
-    """Returns the CTE `ends`: the log start and end offset of each partition at the end of each
-    time step.
+    """Returns the CTE `ends`: for each partition, the log start offset and the log end offset at
+    the end of each time step.
 
-    A run reads the log start offset later than its as-of time. Therefore a log start offset counts
-    for the minute before it was read, too. `known_start` and `known_end` are upper bounds at the
-    as-of time, and include records that had begun to arrive by then. If a group has read up to an
-    offset, the log had reached this offset, whatever the timestamps say.
+    A run reads the log start offset after its as-of time, so this offset also counts for the minute
+    before the read. `known_start` and `known_end` are upper bounds of the two offsets at the as-of
+    time, because they also count records that arrived after this time. A group can't have read more
+    records than the log has. Therefore the log end offset is at least each offset that a group has
+    read, even if the timestamps contradict this.
     """
     stretch = d.struct(
         base_offset="base_offset",
@@ -224,12 +225,12 @@ def catch_up(d: Dialect, p: Params) -> str:
 
     The verdict follows from the rates of the last RECENT_MINUTES. `never` is true if the group
     falls behind, or has stopped with unread records. A partition has no row if its committed offset
-    was deleted before the as-of, or if its lag is unknown.
+    was deleted before the as-of time, or if its lag is unknown.
 
-    A group without members has the verdict `nobody runs it`, unless its offset advanced after the
-    group became empty: standalone consumers commit without being members. In a group that was
-    deleted or never had members, only standalone consumers can commit; the member count of such a
-    group is null.
+    A group without members usually has the verdict `nobody runs it`. If its offset has advanced
+    after its members left, a standalone consumer reads: it commits without being a member. In this
+    case the verdict follows from the rates. The member count is null for a group that was deleted
+    or never had members.
     """
     columns = ("as_of", "committed_at", "committed_offset", "end_offset", "lag_records",
                "lost_records", "lag_s", "lag_precision_s")  # fmt: skip

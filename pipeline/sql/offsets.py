@@ -1,14 +1,14 @@
 """The committed offsets of groups as the coordinator had them, and the rates of commits.
 
-A plain commit takes effect at its own record. The commits of a transaction take effect at the
-transaction's COMMIT marker. They do so only if their records are newer than the record of the
-offset that is in effect by then, because Kafka's coordinator compares the log offsets of the
-records. Therefore a plain commit or a tombstone that was written between the transaction's commit
-and its marker wins.
+A commit outside a transaction takes effect at its own record. The commits of a transaction take
+effect at the transaction's COMMIT marker. Kafka's coordinator then compares log offsets: a commit
+of the transaction takes effect only if its record is newer than the record of the current offset.
+Therefore a commit outside a transaction, or a tombstone, wins if it was written between the
+transaction's commit and its marker.
 
-A commit with a lower producer epoch than an earlier marker was written after the end of its
-transaction. No later marker makes it take effect: the broker ignores such a commit when it loads
-the log, and so do these tables (docs/internals/transactions.md).
+If a commit has a lower producer epoch than an earlier marker of the producer, the commit was
+written after the end of its transaction. Such a commit never takes effect: the broker ignores it
+when it loads the log, and so do these tables (docs/internals/transactions.md).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pipeline.model.events import COMMIT, COMMIT_TOMBSTONE, COMMITTED, MARKER
 from pipeline.model.params import Params
 
 KEY: Final = "log_partition, group_id, topic, partition"
-"""The columns that identify a group's offset in a partition. All records of one group are in the
-same partition of `__consumer_offsets`."""
+"""The columns that identify a committed offset: the partition of `__consumer_offsets` that contains
+the group's records, the group, and the partition for which the group committed."""
 
 TAKEN, SUPERSEDED, ROLLED_BACK, OPEN = "committed", "superseded", "aborted", "open"
 """Outcomes of a commit in a transaction. `SUPERSEDED` means that the transaction was committed, but
-a newer offset was already in effect."""
+the partition already had a newer committed offset."""
 
 
 def offset_records(d: Dialect, p: Params) -> str:
-    """Returns the query of `offset_records`, from EVENTS: every commit and tombstone with its
-    `outcome`, which says whether it ever took effect. If so, the columns `effect_offset` and
-    `effect_at` have the log offset and the time at which it took effect."""
+    """Returns the query of `offset_records`, from EVENTS: a row for each commit and each tombstone.
+    The column `outcome` says whether the record took effect. If it did, the columns `effect_offset`
+    and `effect_at` have the log offset and the time at which it took effect."""
     return f"""
     WITH marked AS (
         SELECT log_partition, log_offset, producer_id, written_at, marker,

@@ -1,7 +1,7 @@
 """The effects of retention: offsets that expire, and groups that are dead.
 
-The rules are Kafka's since KIP-211, as in offsets/expiry.py. The expire timestamp of a client takes
-precedence over all other rules. The retention of an offset begins
+The rules are Kafka's since KIP-211, as in offsets/expiry.py. If a client set an expire timestamp,
+the offset expires at this time. Otherwise its retention begins
 
 - when a classic group becomes empty;
 - at the commit, in a group that never had members;
@@ -9,7 +9,7 @@ precedence over all other rules. The retention of an offset begins
 
 All other offsets are kept. An offset of a KIP-848 or KIP-1071 group expires after its commit if no
 member subscribes to the topic, even if the group is empty. A pending commit of an open transaction
-keeps the offset. If records were not understood, the result is unknown.
+keeps the offset. If some records could not be decoded, the result is unknown.
 """
 
 from __future__ import annotations
@@ -129,8 +129,9 @@ def dead_groups(d: Dialect, p: Params) -> str:
 
 
 def _rule() -> str:
-    """Returns SQL for the retention rule of an offset. The rule does not consider an expire
-    timestamp that the client set; this timestamp is applied later."""
+    """Returns SQL that computes the retention rule of an offset, such as "the group has members".
+    An expire timestamp that a client set has no effect on the rule; a later query applies the
+    timestamp."""
     return f"""
     CASE WHEN NOT coalesce(known, true) THEN '{GROUP_NOT_KNOWN}'
         WHEN pending THEN '{PENDING}'
@@ -159,8 +160,8 @@ def _held(d: Dialect) -> str:
 
 
 def _pending() -> str:
-    """Returns the CTE `pending`: the partitions whose offset an open transaction may change. A
-    tombstone cancels earlier commits of an open transaction."""
+    """Returns the CTE `pending`: the partitions for which an open transaction contains a commit
+    that may still take effect. A later tombstone cancels such a commit."""
     return f"""
     pending AS (
         SELECT {KEY} FROM offset_records GROUP BY {KEY}
@@ -170,8 +171,8 @@ def _pending() -> str:
 
 
 def _last_states(d: Dialect) -> str:
-    """Returns the CTE `last_states`: the last state of each group. `blind` is true if the
-    subscription of a member is unknown."""
+    """Returns the CTE `last_states`: the last state of each group. The column `blind` is true if
+    the subscription of a member is unknown."""
     fields = (
         "alive", "known", "group_type", "protocol_type", "generation", "state_at", "members",
     )  # fmt: skip

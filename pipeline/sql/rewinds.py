@@ -1,5 +1,5 @@
-"""Commits below the previous offset, and the members that the group had at the time of the
-commit."""
+"""The table of rewinds: commits of an offset below the previously committed offset, with the
+members that the group had at the time of the commit."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def rewinds(d: Dialect, p: Params) -> str:
 
 
 def _assigned(d: Dialect, person: str) -> str:
-    """Returns an SQL list of the members to which the commit's partition was assigned. ``person``
-    is the SQL expression for one member."""
+    """Returns SQL for a list of the members to which the partition of the commit was assigned. Each
+    element is the value of the SQL expression ``person`` for one member."""
     here = d.filter(
         "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
     )
@@ -56,8 +56,8 @@ def _assigned(d: Dialect, person: str) -> str:
 
 
 def _asked(d: Dialect) -> str:
-    """Returns two CTEs. `back` has the commits below the previous offset. `then_in` has the state
-    of the group when each of these commits was written."""
+    """Returns the CTEs `back` and `then_in`. `back` has the commits that moved a committed offset
+    back. For each of these commits, `then_in` has the state of the group at this time."""
     names = ("generation", "group_type", "alive", "known", "members")
     state = d.struct(**{name: f"g.{name}" for name in names})
     return f"""
@@ -85,8 +85,9 @@ def _asked(d: Dialect) -> str:
 
 
 def _had(d: Dialect) -> str:
-    """Returns the CTE `then_had`: for each commit of the CTE `back`, the member that last received
-    the partition, and the log offset at which this member's ownership ended."""
+    """Returns the CTE `then_had`, with a row for each commit in the CTE `back`. The row has the
+    last member that owned the partition before the commit, and the log offset at which its
+    ownership ended."""
     members, currents = member_kinds(), kinds_of("_current_member")
     dropped = quoted(kind + TOMBSTONE for kind in currents)
     ends = (

@@ -35,7 +35,7 @@ def offset_times(d: Dialect, p: Params) -> str:
     record is known.
 
     `arrived_ms` is the arrival of the record; null if unknown. The true arrival is at most
-    `early_ms` before and `late_ms` after `arrived_ms`; these are null if it has no lower bound.
+    `early_ms` before and `late_ms` after `arrived_ms`. Both are null without a lower bound.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",

@@ -3,8 +3,8 @@
 The folders `events/day=.../`, `stretches/day=.../` and `quarantine/` contain Parquet files. The
 manifest `_archive.json` lists the valid files, and the next offset to read of each partition of
 `__consumer_offsets`. Renaming a new manifest commits rows and offsets together: after a kill, the
-archive is as before the append or as after it. The next writer deletes files that the manifest does
-not list.
+archive contains the whole append or nothing of it. The next writer deletes files that the manifest
+does not list.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ROWS_OF_A_COMMIT: Final = 2_000_000
 FILES_OF_A_DAY: Final = 12
 """The maximum number of files of one table for one day."""
 LARGE_ROWS: Final = 4_000_000
-"""The number of rows from which on a file of a past day is no longer joined with other files."""
+"""A file of a past day with at least this number of rows is not merged with other files."""
 WRITER: Final = ".archive.lock"
 READERS: Final = ".archive.readers"
 _DAY_MS: Final = 86_400_000
@@ -156,12 +156,13 @@ class Archive:
         log_topic_id: str | None = None,
         read_until_ms: int | None = None,
     ) -> Appended:
-        """Appends new EVENTS, which must be in the order of each partition's log, and STRETCHES.
+        """Adds new EVENTS, in the order of each partition's log, and new STRETCHES to the archive.
 
-        ``next_offsets`` are the offsets up to which the log was read, even if no rows were added.
-        ``topics`` are the end offsets of topics; None if they were not requested yet. ``forgotten``
-        lists topics that were recreated: the archive deletes its rows of these topics. The append
-        is atomic, except that a very large number of events is committed in several parts.
+        ``next_offsets`` has the offset up to which each partition's log was read, even if no rows
+        were added. ``topics`` has the end offsets of topics; None if they have never been
+        requested. ``forgotten`` lists recreated topics: the archive deletes the rows of these
+        topics. The append is atomic, except that a very large number of events is committed in
+        several parts.
         """
         if forgotten:  # stretches of these topics are rewritten
             with self._writing():
@@ -315,11 +316,11 @@ class Archive:
 
 
 def due(rows: Sequence[int]) -> int:
-    """Returns how many of a day's newest files to join; 0 if there are only a few files. ``rows``
-    are the numbers of rows of the day's files.
+    """Returns how many of a day's newest files must be merged into one file; 0 if the day has only
+    a few files. ``rows`` has the number of rows of each file, oldest file first.
 
-    Beginning with the newest file, files are joined until the next older file is larger than all
-    joined files together. In this way each row is rewritten only a few times, even in a day of
+    Beginning with the newest file, files are merged until the next older file is larger than the
+    merged files together. Therefore each row is rewritten only a few times, even on a day with
     thousands of appends.
     """
     if len(rows) < FILES_OF_A_DAY:
@@ -364,8 +365,8 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
 
 
 def _belonging(folder: Path, manifest: Manifest, cluster_id: str | None) -> Manifest:
-    """Returns the manifest with the cluster id. Raises PipelineError if the archive belongs to
-    another cluster."""
+    """Returns the manifest, with the cluster id if it had none. Raises PipelineError if the archive
+    belongs to another cluster."""
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise PipelineError(
             f"{folder} is an archive of cluster {manifest.cluster_id}, but the source is cluster"

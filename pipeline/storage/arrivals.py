@@ -20,11 +20,10 @@ _UNREADABLE: Final = (DAMAGED, TORN)
 
 
 class Arrivals:
-    """The rows that an append adds, and the next offset to read of each partition.
+    """The rows that an append adds to an archive, and the next offset to read of each partition.
 
-    Damage after the last readable record can turn out to be only the incomplete end of a growing
-    file. Such damage is recorded once. If records can later be read at its place, these records are
-    added.
+    Damage at the end of a partition is recorded once. It may be the incomplete end of a file that
+    still grows: records that can be read there later are added.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -42,7 +41,7 @@ class Arrivals:
             self._take(partition, rows if here.all() else rows.filter(pa.array(here)), new)
 
     def end(self, next_offsets: Mapping[int, int]) -> None:
-        """Stores the next offsets to read, after all rows were added."""
+        """Stores the next offsets to read. The caller must have added all rows before."""
         for partition, offset in next_offsets.items():
             self.next[partition] = max(self.next.get(partition, 0), offset)
 

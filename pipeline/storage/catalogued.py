@@ -1,8 +1,9 @@
 """Stores tables in a Spark catalog (Iceberg REST, Unity, Glue, Hive), where they grow by day.
 
 Each table is partitioned by the column `day`. In a time series, the day is that of the row's time.
-In other tables it is the day of the run's as-of. A run rewrites the newest day of the table and
-appends later days; earlier days stay unchanged. Therefore a repeated run does not duplicate rows.
+In all other tables, it is the day of the run's as-of time. A run rewrites the newest day of the
+table and appends later days; earlier days stay unchanged. Therefore a repeated run does not
+duplicate rows.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class CatalogStore(Store):
         """``using`` is the format of new tables; None selects the catalog's default."""
         if not _NAME.fullmatch(name):
             raise WrongUse(
-                f"--catalog {name} is invalid: write CATALOG.NAMESPACE, where the session sets"
-                " spark.sql.catalog.CATALOG; spark_catalog.default needs no setting"
+                f"--catalog {name} is invalid: write CATALOG.NAMESPACE; the Spark session must"
+                " set spark.sql.catalog.CATALOG, except for spark_catalog.default"
             )
         self.folder = SCHEME + name
         self._namespace = name
@@ -72,8 +73,8 @@ class CatalogStore(Store):
     def since_ms(
         self, series: Sequence[str], asked_ms: int | None, end_ms: int | None
     ) -> int | None:
-        """Implements `Store.since_ms`: takes the newest day of each table, and returns the earliest
-        of these days."""
+        """Implements `Store.since_ms`. Returns ``asked_ms`` if it is given. Otherwise determines
+        the newest day of each table, and returns the start of the earliest of these days."""
         if asked_ms is not None and asked_ms % DAY_MS:
             raise WrongUse(
                 f"--since {instant(asked_ms)} must be midnight UTC, because a catalog is written in"
@@ -85,14 +86,14 @@ class CatalogStore(Store):
         newest_ms = (min(days) - _FIRST).days * DAY_MS
         if end_ms is not None and newest_ms >= end_ms:
             raise PipelineError(
-                f"the tables in {self._namespace} continue from {min(days)}: to write an earlier"
-                " time, use --overwrite or another namespace"
+                f"the tables in {self._namespace} already have rows of {min(days)}, but this run"
+                " ends before that day: use --overwrite or another namespace"
             )
         return newest_ms
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:  # noqa: ARG002
-        """Creates the namespace. Existing tables are not rejected, because new rows are added to
-        them; `check_cluster` rejects tables of another cluster."""
+        """Creates the namespace of the tables. Existing tables are accepted here, unlike in other
+        stores, because a run adds rows to them. Only `check_cluster` rejects tables."""
         self._engine.run(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._there = [name for name in names if self.has(name)]
 

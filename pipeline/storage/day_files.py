@@ -197,7 +197,7 @@ def batches_of(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _cast(column: Any, kind: pa.DataType) -> Any:
-    """Casts a column to a type. A struct, or a list of structs, may lack fields of the type."""
+    """Casts a column to a type. Fields of the type may be missing in the structs of the column."""
     if column.type == kind:
         return column
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):

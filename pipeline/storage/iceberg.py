@@ -60,7 +60,8 @@ class Iceberg:
             raise _unreadable(place, error) from error
         if any(task.delete_files for task in tasks):
             raise PipelineError(
-                f"{place} has delete files, which can't be read: rewrite its data files first"
+                f"{place} has Iceberg delete files, which can't be read: compact the table with"
+                " rewrite_data_files first"
             )
         return [task.file.file_path.removeprefix("file://") for task in tasks]
 

@@ -1,8 +1,8 @@
 """Locks a folder, either for one writer or for readers whose files must not be deleted.
 
-These are file locks of the operating system (flock). A lock ends with the process that holds it,
-even after a kill, so a stale lock can't exist. The lock file names the process that holds the lock.
-An archive keeps its lock file; a run deletes its lock file at its end.
+The locks are file locks of the operating system (flock). A lock ends with the process that holds
+it, even after a kill, so a stale lock can't exist. The lock file names the process that holds the
+lock. An archive keeps its lock file; a run deletes its lock file at its end.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Lock:
 
 
 def _is(file: Path, descriptor: int) -> bool:
-    """Returns True if ``file`` is still a path of the file that ``descriptor`` has open."""
+    """Returns True if ``file`` exists and is the file that ``descriptor`` has open."""
     try:
         return os.path.samestat(os.stat(file), os.fstat(descriptor))
     except FileNotFoundError:

@@ -74,11 +74,11 @@ class Manifest:
     damaged_at: dict[int, int] = field(default_factory=dict)
     """The last offset that could not be read, by partition of `__consumer_offsets`."""
     read_until_ms: int | None = None
-    """The time in ms up to which the archive contains all records; None if it is unknown."""
+    """The archive contains all records up to this time in ms. None if the time is unknown."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     topics_asked: bool = True
-    """False if a run appended events and ended before it requested the end offsets of their topics.
-    """
+    """False if a run appended events to the archive, but ended before it requested the end offsets
+    of the topics in these events."""
     next_file: int = 1
     """The number of the next new file. No number is used twice."""
     files: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Manifest:
         return [file.path for file in (*self.files.get(table, ()), *stand_ins)]
 
     def rows(self, table: str) -> int:
-        """Returns the number of rows of a table, without stand-in rows."""
+        """Returns the number of rows of a table, without the rows that replace damaged files."""
         return sum(file.rows for file in self.files.get(table, ()))
 
     def live(self) -> set[str]:

@@ -37,7 +37,7 @@ def format_named(name: str) -> Format:
 
 
 class PublishedStore(Store):
-    """A store whose tables a format publishes.
+    """A store whose tables are staged and then published by a `Format`, such as Delta or Iceberg.
 
     Staged files stay until the run ends, because other tables are made from them. The staging
     folder is next to the tables. For object storage, the staging folder is on this machine.
@@ -100,7 +100,8 @@ class PublishedStore(Store):
         super().close()
 
     def _settle(self, name: str) -> None:
-        """Does nothing, because a format replaces a table without renaming the old one."""
+        """Does nothing: the table formats replace a table in one step, without a rename of the old
+        table."""
 
     def _own_folder(self) -> str:
         """Returns a temporary local folder, which exists while the store is used."""

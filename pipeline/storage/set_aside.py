@@ -44,13 +44,13 @@ class Damaged(NamedTuple):
     "it"."""
 
     def lost(self, folder: str) -> str:
-        """Returns the beginning of a sentence: which file is damaged, and how."""
+        """Returns the start of a sentence, with the name of the damaged file and the damage."""
         return f"{folder}/{self.file.path} is damaged (it {self.fault})"
 
     @property
     def missing(self) -> str:
-        """The consequence of the damage, as the end of a sentence. `lost` is the beginning of this
-        sentence."""
+        """Returns the consequence of the damage, such as "its 5 rows are missing from the history",
+        as a part of a sentence."""
         return (
             f"its {self.file.rows} rows are missing from the history until an intact copy is put"
             " back"
@@ -74,9 +74,9 @@ def damaged_files(
 ) -> tuple[Damaged, ...]:
     """Returns the damaged files among those that the manifest lists.
 
-    Files of the tables ``deep`` are read completely. If any file is damaged, all files are read
-    completely. Raises FileGone if a file is missing, and PipelineError if a file can't be read at
-    present.
+    The check reads the files of the tables ``deep`` completely. If it finds a damaged file, a
+    second check reads all files completely. Raises FileGone if a file is missing, and PipelineError
+    if a file can't be read at present.
     """
     found = tuple(_damaged(folder, manifest, deep))
     if found and set(deep) < set(TABLES):
@@ -92,8 +92,8 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
                 fault = fault_of(path, table, file.rows, deep=table in deep)
             except FileNotFoundError:
                 raise FileGone(
-                    f"{path} is missing, but {MANIFEST} lists it: restore it from a copy, or start"
-                    " in another folder"
+                    f"{path} is missing, but {MANIFEST} lists it: restore the file from a copy, or"
+                    " start in another folder"
                 ) from None
             except OSError as error:
                 raise PipelineError(
@@ -104,8 +104,9 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
 
 
 def in_place(folder: Path, gone: SetAside) -> bool:
-    """Returns True if there is an intact file again at the path from which a file was moved to
-    `quarantine/`. Returns False if the file at this path can't be read."""
+    """Checks the former path of the file ``gone``, which was moved to `quarantine/`. Returns True
+    if an intact file is there now. Returns False if no file is there, or if it is damaged or
+    unreadable."""
     try:
         return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
     except OSError:
@@ -116,8 +117,9 @@ def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
     """Returns the damaged files that are in the folder although the manifest marks them as moved to
     `quarantine/`.
 
-    Either such a file was not moved, because it had just changed or because the process ended
-    before the move. Or the file was moved, and a damaged copy was put back at its path.
+    This has one of three reasons. The file was not moved, because it had just changed. The process
+    ended before the move. Or the file was moved, and later a damaged copy was put at its former
+    path.
     """
     found = []
     for gone in manifest.set_aside:
@@ -149,8 +151,8 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
 
 
 def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Manifest:
-    """Writes stand-in rows for damaged files. Returns a manifest that lists the files with these
-    rows instead of the damaged files."""
+    """For each damaged file, writes a file with stand-in rows, which mark the missing data. Returns
+    a manifest that lists these files instead of the damaged files."""
     for each in found:
         new = NewFiles(folder, settled.next_file)
         try:
@@ -177,8 +179,8 @@ def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
 
 
 def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
-    """Returns a manifest in which files that had been moved to `quarantine/` belong to the archive
-    again."""
+    """Returns a manifest in which the files ``back``, which had been moved to `quarantine/`, belong
+    to the archive again."""
     files = dict(manifest.files)
     for gone in back:
         files[gone.table] = (*files.get(gone.table, ()), gone.file)
@@ -187,8 +189,9 @@ def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
 
 
 def given_up(manifest: Manifest, table: str) -> Manifest:
-    """Returns a manifest that no longer lists the damaged files of a table, so that they are not
-    restored. The files that replace the damaged files become ordinary files."""
+    """Returns a manifest without the damaged files of a table. If these files are restored from a
+    copy later, they are not used any more. The files that replaced them become ordinary files of
+    the table."""
     files = dict(manifest.files)
     gone = [each for each in manifest.set_aside if each.table == table]
     for name, live in (pair for each in gone for pair in each.stand_ins.items()):
@@ -198,8 +201,8 @@ def given_up(manifest: Manifest, table: str) -> Manifest:
 
 
 def stand_ins(folder: Path, manifest: Manifest, damaged: Damaged) -> dict[str, pa.Table]:
-    """Returns stand-in rows for a damaged file, by table. The manifest must no longer list this
-    file."""
+    """Returns, by table, the rows that replace the content of a damaged file. The caller must first
+    remove the file from the manifest."""
     path, reason = damaged.file.path, f"The file {damaged.fault}."
     rows = {
         "quarantine": _table(QUARANTINE, [{"file": path, "reason": reason}]),
@@ -225,8 +228,8 @@ def _table(schema: pa.Schema, rows: Sequence[dict[str, object]]) -> pa.Table:
 
 
 def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
-    """Returns, by partition of `__consumer_offsets`, the offset after the last event up to the end
-    of a day. ``day`` is a folder of events."""
+    """Returns the offset after the last archived event of a day or of earlier days, by partition of
+    `__consumer_offsets`. ``day`` is the name of the day's folder."""
     ends = dict.fromkeys(manifest.next_offsets, 0)
     for file in manifest.files.get("events", ()):
         if file.folder <= day:
@@ -240,8 +243,8 @@ def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
 
 
 def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
-    """Yields a stretch for each range of offsets that no remaining stretch covers. These stretches
-    have no time."""
+    """Yields stretches without times for the gaps of the archive: the offsets for which the archive
+    has lost its stretches."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for file in manifest.files.get("stretches", ()):
         for rows in batches_of(folder / file.path, STRETCHES):
@@ -266,8 +269,8 @@ def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
 
 
 def _quarantined(folder: Path, file: LiveFile) -> Path:
-    """Returns an unused path in `quarantine/` for a damaged file. Readers of Parquet skip its
-    name."""
+    """Returns an unused path in `quarantine/` for a damaged file. The file name begins with an
+    underscore, so that readers of Parquet skip the file."""
     name = f"_{file.path.rpartition('/')[2]}"
     ends = chain(["damaged"], (f"{nth}.damaged" for nth in count(2)))
     places = (folder / FOLDER / f"{name}.{end}" for end in ends)

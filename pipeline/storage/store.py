@@ -66,11 +66,12 @@ class Store:
         return f"{self.folder}/{name}"
 
     def reserve(self, *, new: bool = False) -> bool:
-        """Locks the folder against other runs until `close`. Returns False if this call did not
-        lock the folder, for example because this store had locked it already.
+        """Locks the folder until `close`, so that no other run writes to it. Returns True if this
+        call has locked the folder. Returns False if the store had locked the folder already, or
+        can't lock it: a folder on another machine or on a file system without locks.
 
-        ``new`` creates a missing folder. Raises Held, which names the run that writes to the
-        folder. Folders on other machines and on file systems without locks are not locked.
+        With ``new``, creates a missing folder. If another run has the lock, raises Held, which
+        names this run.
         """
         if self._lock or not self.has_files or not isinstance(self._files, LocalFiles):
             return False
@@ -103,7 +104,7 @@ class Store:
         try:
             found: str | None = json.loads(text)["cluster_id"]
         except (ValueError, TypeError, KeyError) as error:
-            why = str(error) if isinstance(error, ValueError) else "it has no cluster_id"
+            why = str(error) if isinstance(error, ValueError) else "the field cluster_id is missing"
             raise DamagedNote(
                 f"{self.path(CLUSTER_FILE)} is damaged ({why}), and the cluster of these tables is"
                 " unknown"
@@ -111,14 +112,14 @@ class Store:
         return found
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Raises PipelineError if these tables belong to another cluster. None is always
-        accepted."""
+        """Raises PipelineError if the tables of the store belong to another cluster. The cluster id
+        None is always accepted."""
         try:
             noted = None if cluster_id is None else self.cluster_id()
         except DamagedNote as error:
             raise PipelineError(
-                f"{error.what}: choose another --out; if the tables are of cluster {cluster_id}"
-                " like the source, delete this damaged file; the next run writes a new one"
+                f"{error.what}: choose another --out. If the tables belong to cluster {cluster_id},"
+                " as the source does, delete the damaged file: the next run writes a new file"
             ) from None
         if noted not in (None, cluster_id):
             raise PipelineError(
@@ -139,11 +140,11 @@ class Store:
         asked_ms: int | None,
         end_ms: int | None,  # noqa: ARG002
     ) -> int | None:
-        """Returns the time in ms at which the time series ``series`` begin that a run writes; None
-        for the whole history.
+        """Returns the start, in ms, of the time series ``series`` (names of tables) that a run
+        writes; None if the run writes the whole history.
 
-        A folder always returns the requested time ``asked_ms``. ``end_ms`` is the requested end of
-        the run, if there is one.
+        ``asked_ms`` and ``end_ms`` are the requested start and end of the run, or None. A store in
+        a folder always returns ``asked_ms``.
         """
         return asked_ms
 
@@ -227,9 +228,9 @@ class Store:
         overwrite: bool = False,
         at: str | None = None,  # noqa: ARG002
     ) -> None:
-        """Writes the rows of a query as a table, and defines a relation of these rows. Raises the
-        errors of `write`. If the table is a time series, ``at`` is the SQL expression for the time
-        of a row."""
+        """Writes the rows of ``query`` as the table ``name``, and defines a relation of these rows.
+        Raises the errors of `write`. If the table is a time series, ``at`` is the SQL expression
+        for the time of a row."""
         engine.open(relation, self.put(engine, name, query, schema, by, overwrite), schema)
 
     def table_files(self, name: str) -> Sequence[str]:

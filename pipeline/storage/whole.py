@@ -61,8 +61,8 @@ def fault_of(
 
 
 def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
-    """Returns the fault in the footer of a Parquet file, given in ``data`` without the file's rows;
-    None if the footer is intact."""
+    """Returns what is wrong with the footer of a Parquet file, as text; None if the footer is
+    intact. ``data`` has the end of the file without the rows."""
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
         schema = metadata.schema.to_arrow_schema()
@@ -78,8 +78,8 @@ def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
 
 
 def _of_rows(data: bytes) -> str | None:
-    """Returns the fault in all bytes of a file; None if they are intact. The bytes are in memory,
-    so no error can be a temporary read error."""
+    """Returns what is wrong with the rows of a Parquet file, as text; None if they are intact.
+    ``data`` has all bytes of the file, so an error is never a temporary error of a read."""
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as opened:
             for batch in opened.iter_batches():
@@ -92,8 +92,8 @@ def _of_rows(data: bytes) -> str | None:
 def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[str]:
     """Returns the Parquet files of a table at its paths on this machine.
 
-    Raises PipelineError for a folder without files, because even a table without rows has a file.
-    With ``may_have_none``, for a table of a growing archive, no file is required.
+    Raises PipelineError for a folder without Parquet files: even a table without rows has a file.
+    Set ``may_have_none`` for an archive, in which a table may not have a file yet.
     """
     found = []
     for place in places:

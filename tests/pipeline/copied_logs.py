@@ -59,8 +59,8 @@ class Log:
         return self
 
     def read_after(self, later_ms: int) -> Log:
-        """Shifts all times of the log, so that its last record arrives ``later_ms`` before
-        READ_MS."""
+        """Shifts all times of the log by the same amount, so that the last record arrives
+        ``later_ms`` before READ_MS, the time of the read."""
         moved_ms = READ_MS - later_ms - self.now_ms
         self.now_ms += moved_ms
         self.arrived_ms = [each + moved_ms for each in self.arrived_ms]
@@ -134,9 +134,9 @@ def any_log(chance: Random) -> Log:
     """Returns a random log of live records, pauses, and copies of old records. The log is read some
     time after its last record.
 
-    The timestamps of copies are at least two hours before the arrival of the copies, and before the
-    timestamps of all live records. If a record has a timestamp ahead of its arrival, the timestamp
-    of the next record shows that the clock was ahead.
+    A copy has a timestamp that is at least two hours before its arrival, and before the timestamps
+    of all live records. If the clock of a producer is ahead, records of a producer with a correct
+    clock follow its records. So the timestamps reveal that the first producer's clock was ahead.
     """
     log, live_ms = Log(), 0
     for _ in range(chance.randint(1, 6)):

@@ -17,15 +17,16 @@ STEPS = ("fsync", "replace", "rename", "unlink", "mkdir", "ftruncate", "pwrite")
 """Functions of the module os with which the tested code changes the disk. Each call is one step."""
 DEATHS = ".deaths"
 LOCK = ".run.lock"
-"""Suffix of the lock file. Removing this file is the last step of the work and is not counted."""
+"""Suffix of the lock file. The tested work removes this file as its last step. The test kills the
+work only before earlier steps."""
 
 
 def everywhere(work: Callable[[str], None], root: str) -> None:
-    """Tests that the work survives a kill before each of its steps.
+    """Tests that ``work`` can be repeated after a kill before any of its steps.
 
-    Runs ``work(FOLDER)`` to its end in folder 0000. Then runs the work once per step, each time in
-    a new folder: the work is killed before this step and is then run again. Every fourth time, the
-    second run is also killed, and a third run follows.
+    First runs ``work(FOLDER)`` to its end in folder 0000, and counts the steps. Then, for each
+    step, uses a new folder: runs the work, kills it before this step, and runs it again. For every
+    fourth step, it also kills the second run, and a third run follows.
     """
     assert _run(work, root, 0, None) == 0
     steps = int((Path(root) / "0000" / DEATHS).read_text())
@@ -38,7 +39,8 @@ def everywhere(work: Callable[[str], None], root: str) -> None:
 
 
 def died(folder: Path) -> int:
-    """Returns the number of times that the work in ``folder`` was killed."""
+    """Returns the number of processes that were killed while they worked in ``folder``. Each of
+    them has added a word to the file DEATHS."""
     return len((folder / DEATHS).read_text().split())
 
 

@@ -80,15 +80,15 @@ class ModernGroup:
         self._kind = kind
 
     def member(self, seconds: float, name: str, **columns: Any) -> None:
-        """Adds the metadata of a member, a record of type 5. ``regex`` and ``assignor`` are fields
-        of this record."""
+        """Adds a record of type 5 with the metadata of a member. ``columns`` sets fields of the
+        record, such as ``regex`` or ``assignor``."""
         details = json.dumps({"subscribed_topic_regex": columns.pop("regex", "")})
         assignor = columns.pop("assignor", None)
         row = {**member(name), "assignment": None, **columns}
         self._member(seconds, "member", name, members=[row], details=details, protocol=assignor)
 
     def epoch(self, seconds: float, number: int) -> None:
-        """Adds the epoch of the group, a record of type 3."""
+        """Adds a record of type 3: the epoch of the group."""
         self.add(seconds, "epoch", generation=number)
 
     def target(self, seconds: float, name: str, *partitions: int, **place: Any) -> None:
@@ -108,11 +108,9 @@ class ModernGroup:
         self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0,
         revoking: Sequence[int] = (), previous: int = 0, **place: Any,
     ) -> None:  # fmt: skip
-        """Adds the current assignment of a member, a record of type 8. If the member must still
-        revoke partitions, ``state`` is 1.
-
-        In a streams group the record has type 22, and ``state`` is greater by one.
-        """
+        """Adds a record of type 8: the current assignment of a member. ``state`` is 1 if the member
+        must still revoke partitions. In a streams group, the record has type 22, and ``state`` is
+        greater by one."""
         holder = _holder(name, partitions, place)
         pending = [{"topic_id": "T1", "partitions": list(revoking), **place}] if revoking else []
         details: dict[str, Any] = {
@@ -128,7 +126,7 @@ class ModernGroup:
         self._member(seconds, "current_member", name, **columns)
 
     def pattern(self, seconds: float, regex: str, *topics: str) -> None:
-        """Adds the topics that match a regular expression, a record of type 16."""
+        """Adds a record of type 16, with the topics that match a regular expression."""
         details = json.dumps({"regular_expression": regex, "topics": topics})
         self.add(seconds, "pattern", details=details)
 

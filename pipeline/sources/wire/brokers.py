@@ -34,7 +34,7 @@ MOVED: Final = frozenset(
         errors.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Error codes of a partition that some broker will probably serve soon, so that a retry makes
+"""Error codes of a partition that are probably temporary: a retry, perhaps at another broker, makes
 sense."""
 _NO_ID: Final = bytes(16)
 
@@ -109,7 +109,7 @@ class Brokers:
             except ClientError as error:
                 self.drop(address)
                 failure = failure or sentence(error)
-        raise failure or PipelineError("no address of a broker was given")
+        raise failure or PipelineError("no broker address was given: write HOST:PORT")
 
     def leader(self, partition: Partition) -> Connection | None:
         """Returns the connection to a partition's leader; None if the partition has no leader, or
@@ -125,8 +125,8 @@ class Brokers:
             raise sentence(error) from error
 
     def any_connection(self) -> Connection:
-        """Returns a connection to any broker; after a call of `look`, to the broker that answered
-        the Metadata request. Raises Unreachable if no broker answers."""
+        """Returns a connection to any broker. After a call of `look`, it is a connection to the
+        broker that answered the Metadata request. Raises Unreachable if no broker answers."""
         if not self._connections:
             self.look([])
         return next(reversed(self._connections.values()))
@@ -234,4 +234,7 @@ def described(view: View, partitions: Iterable[Partition], seconds: float) -> st
     first = min(partitions)
     node = view.leaders.get(first, -1)
     who = "has no leader" if node not in view.brokers else f"is led by broker {node}"
-    return f"{first[0]}:{first[1]} {who}, and no broker served it within {seconds:g} s"
+    return (
+        f"partition {first[0]}:{first[1]} {who}; no broker served the partition within"
+        f" {seconds:g} s"
+    )

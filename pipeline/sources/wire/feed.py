@@ -39,7 +39,8 @@ requests for topics that it reads for the first time."""
 
 
 class BrokerFeed:
-    """A running cluster as a feed. Its connections stay open between two reads of end offsets."""
+    """Implements `Feed` for a running cluster. The connections stay open between two reads of end
+    offsets."""
 
     said: tuple[str, ...] = ()
     """Empty, because a broker feed reads no files. In other feeds these are sentences about damaged
@@ -164,8 +165,8 @@ class BrokerNews:
     def _grown(
         self, seen: Mapping[Partition, TopicEnds], now: Mapping[Partition, int]
     ) -> list[dict[str, Any]]:
-        """Returns rows of STRETCHES for partitions that grew: their new records, and their end
-        offsets at the previous and the present read."""
+        """Returns rows of STRETCHES for partitions that have grown since the previous read: rows of
+        the new records, and rows with the log end offsets at the previous and the present read."""
         grown = [key for key, end in now.items() if key in seen and end > seen[key].ends[key[1]]]
         looked_ms = {key: seen[key].at_ms or 0 for key in grown}
         firsts = list_known(self.brokers, list(looked_ms.items()))
@@ -197,8 +198,8 @@ def _row(
 
 
 def _ends_of(stretches: pa.Table) -> dict[Partition, int]:
-    """Returns the end offset of each partition that has a row without records in STRETCHES. The
-    base offset of such a row is the end offset."""
+    """Returns the end offset of each partition that STRETCHES lists in a row without records. In
+    such a row, the base offset is the end offset."""
     columns = [stretches[name].to_pylist() for name in STRETCHES.names[:4]]
     return {
         (topic, partition): base

@@ -43,7 +43,7 @@ UNDER_WAY: Final = 4
 buffers of client and broker."""
 
 Ask = tuple[Partition, int]
-"""A partition, and either a time in ms or one of EARLIEST and LATEST."""
+"""One lookup with ListOffsets: a partition, and a time in ms or one of EARLIEST and LATEST."""
 
 
 class Found(NamedTuple):
@@ -143,7 +143,8 @@ class _Listing:
         not fix such an error."""
 
     def round(self) -> None:
-        """Sends each request that has no result yet to the partition's leader, once."""
+        """Makes one attempt to get the missing results: sends their requests to the leaders of the
+        partitions."""
         queues = _requests(self._brokers, self._asks, self.todo)
         under_way: dict[Connection, deque[tuple[Sent, Sequence[int]]]] = {
             connection: deque() for connection in queues

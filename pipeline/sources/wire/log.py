@@ -58,8 +58,8 @@ class Stretch:
 
 @dataclass
 class LogPart:
-    """A part of the events: a range of offsets for each of several partitions of
-    `__consumer_offsets`."""
+    """A part of the rows of EVENTS: the rows from a range of offsets in each of several partitions
+    of `__consumer_offsets`."""
 
     reach: Reach
     stretches: tuple[tuple[int, int, int], ...]
@@ -67,7 +67,7 @@ class LogPart:
     topic_names: Mapping[str, str] = field(default_factory=dict)
     """Topic names by topic id, because some records of groups contain only topic ids."""
     moved_bytes: int = field(default=0, compare=False)
-    """The number of bytes that reading this part moved over the network."""
+    """The number of bytes that were read over the network for this part."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows. Raises Unreachable and PipelineError."""
@@ -100,8 +100,7 @@ class LogReader:
         self._patience = Patience(brokers.reach.timeout_s)
         self._under_way: dict[Connection, tuple[Sent, list[int]]] = {}
         self._moved = True
-        """True if the leaders must be read again, because partitions may have moved to other
-        brokers."""
+        """True if the leaders must be read again, since partitions may have new leaders."""
         self._look_again_s = 0.0
         self._failure: ClientError | None = None
         self._rows = EventRows(topic_names=topic_names)
@@ -214,8 +213,8 @@ class LogReader:
         return [_Taken(stretch.partition, records, (begin, stretch.end))]
 
     def _back_in_range(self, stretch: Stretch) -> None:
-        """Handles OFFSET_OUT_OF_RANGE: advances the position to the log start offset, and ends the
-        range if the log has no more offsets in it."""
+        """Handles OFFSET_OUT_OF_RANGE: advances the position to the log start offset. If the
+        requested range has no offset from there on, the read of the range is complete."""
         partition = (OFFSETS_TOPIC, stretch.partition)
         [start, end] = list_offsets(self._brokers, [(partition, EARLIEST), (partition, LATEST)])
         if start.offset > stretch.position:

@@ -95,8 +95,8 @@ class BrokerSource:
 def log_parts(
     reach: Reach, offsets: Mapping[int, tuple[int, int]], topic_names: Mapping[str, str]
 ) -> list[LogPart]:
-    """Splits ranges of offsets into parts. ``offsets`` has for each partition the first offset and
-    the offset after the last one."""
+    """Splits ranges of offsets into the parts that an engine reads concurrently. ``offsets`` has
+    for each partition the first offset and the offset after the last one."""
     parts: list[list[tuple[int, int, int]]] = []
     room = 0
     for number, (start, end) in offsets.items():

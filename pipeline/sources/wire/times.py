@@ -6,10 +6,10 @@ result is called a point. The records between two neighbouring points form a str
 between the times of the two points. A broker never returns a record of the stretch that is older
 than the first record of the stretch.
 
-The window is sampled once a minute, but only where records were written: requests with large steps
-find these places first. For an offset that a group committed, requests approach the offset from
-both sides. They stop when the points are adjacent, or when the records around the offset are at
-most `CLOSE_MS` apart. All requests together stop at a limit of bytes.
+The requested span of time is sampled once a minute, but only where records were written: requests
+with large steps find these places first. For an offset that a group committed, requests approach
+the offset from both sides. They stop when the points are adjacent, or when the records around the
+offset are at most `CLOSE_MS` apart. All requests together stop at a limit of bytes.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ CLOSE_MS: Final = 20
 time of a record between the points needs no further request."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
-"""The maximum number of requested times in the window: the minutes of one day. For a longer window
-the steps are longer."""
+"""The maximum number of times in the window for which a run requests offsets. A window of one day
+has one such time in each minute; in a longer window, the times are more than a minute apart."""
 BEFORE_MAX: Final = 240
-"""The maximum number of requested timestamps that are before the start of the window."""
+"""The maximum number of timestamps before the start of the window that ListOffsets requests look
+up."""
 A_DAY_MS: Final = 86_400_000
 REST_MS: Final = 3_600_000
-"""A log rests while it gets no new records. This is the minimum length in ms of a rest that
-matters: the records before it may be copies (`sql/arrivals.py`)."""
+"""A rest is a time in which a log gets no new records. This is the minimum length of a rest in ms;
+a shorter time does not count. The records before a rest may be copies (`sql/arrivals.py`)."""
 RESTS_MAX: Final = 64
-"""The maximum number of requests per partition that search for times in which the log got no
-records. The search begins at the log start."""
+"""A run searches each partition for rests (times without new records), beginning at the log start.
+This is the maximum number of requests with which it searches one partition."""
 LEAST_BYTES: Final = 1 << 20
-"""The limit on the bytes of all requests together is never below this number, even for a short
-history."""
+"""The lowest value of a limit: the number of bytes that all ListOffsets requests together may
+transfer. The limit is higher for a long history."""
 ASKS_AT_ONCE: Final = 2_000
 ROUNDS: Final = 80
-"""The maximum number of rounds of requests that approach an offset. It is twice the number of
-bisections of the longest possible time span, and a log whose timestamps are out of order may need
-all of them."""
+"""The maximum number of rounds of requests in the search for the time of an offset. Half of these
+rounds would be enough for a bisection of the longest possible time span; a log with timestamps out
+of order may need all rounds."""
 
 
 class Point(NamedTuple):
@@ -69,18 +70,19 @@ class Point(NamedTuple):
 
 @dataclass
 class Topic:
-    """The answers to ListOffsets requests by time for one partition, as points: each has a time and
-    an offset."""
+    """The known timestamps in one partition: the results of ListOffsets requests that looked up
+    offsets by timestamp."""
 
     partition: Partition
     start: int
     end: int
     points: list[Point] = field(default_factory=list)
-    """The points, in ascending order of the requested time and of the offset."""
+    """The points (times and offsets from ListOffsets responses), in ascending order of the
+    requested time and of the offset."""
 
     def add(self, asked_ms: int, found: Found) -> None:
-        """Adds the point that a broker returned for the time ``asked_ms``. A point that conflicts
-        with its neighbours is dropped."""
+        """Adds a point: the offset and the timestamp that a broker returned for the time
+        ``asked_ms``. A point that conflicts with its neighbours is dropped."""
         if 0 <= found.offset < self.end:
             point = Point(asked_ms, found.offset, found.time_ms)
         else:
@@ -102,7 +104,8 @@ class Topic:
         return self.points[place - 1], self.points[place]
 
     def went_on(self, first_ms: int, last_ms: int) -> bool:
-        """Returns True if more than one record was written between two requested times."""
+        """Returns True if more than one record was written between the times ``first_ms`` and
+        ``last_ms``. The offsets at both times must have been requested."""
         first, last = (
             bisect_left(self.points, ms, key=lambda each: each.asked_ms)
             for ms in (first_ms, last_ms)
@@ -110,17 +113,16 @@ class Topic:
         return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
 
     def edges(self) -> list[Point]:
-        """Returns one point for each offset. Of several points with the same offset, returns the
-        point with the earliest requested time."""
+        """Returns one point for each distinct offset in `points`: the point with the earliest
+        timestamp."""
         first: dict[int, Point] = {}
         for point in self.points:
             first.setdefault(point.offset, point)
         return list(first.values())
 
     def where_it_may_have_rested(self, now_ms: int) -> int | None:
-        """Returns the next time for which to request the offset, in order to decide whether the log
-        got no records for REST_MS between two known points. Returns None if the known points
-        already decide this."""
+        """Returns the next timestamp whose offset must be requested, to find out whether the log
+        got no records for REST_MS. Returns None if the known points already show this."""
         for lower, upper in pairwise(self.edges()):
             until_ms = now_ms if upper.at_ms is None else upper.at_ms
             if lower.at_ms is None or until_ms - lower.at_ms <= REST_MS:
@@ -143,9 +145,9 @@ class Topic:
                 yield self._row(future.offset + 1, self.end - 1, None, None)
 
     def _between(self, lower: Point, upper: Point) -> Iterator[dict[str, Any]]:
-        """Yields the rows for the records from the offset of ``lower`` up to, but not including,
-        the offset of ``upper``. ListOffsets found ``upper`` for a requested time; the records
-        before it are older than this time."""
+        """Yields the rows for the records from the offset of ``lower`` to before the offset of
+        ``upper``. These records are older than a requested time, because ListOffsets returned
+        ``upper`` as the first record at or after that time."""
         assert lower.at_ms is not None
         last_ms = max(lower.at_ms, upper.asked_ms - 1)
         if upper.offset - lower.offset == 1:
@@ -153,7 +155,8 @@ class Topic:
         yield self._row(lower.offset, upper.offset - 1, lower.at_ms, last_ms)
 
     def beginning(self, at_ms: int) -> dict[str, Any]:
-        """Returns the row of STRETCHES that shows the log start offset at a time."""
+        """Returns a row of STRETCHES that contains no records, only the log start offset at the
+        time ``at_ms``."""
         return self._row(self.start, self.start - 1, at_ms, None)
 
     def ending(self, at_ms: int) -> dict[str, Any]:
@@ -245,14 +248,15 @@ class _Asking:
                     topic.add(ms, answer)
 
     def _close_in(self, topics: Sequence[Topic]) -> None:
-        """Sends requests that approach each offset that a group committed, until the points around
-        this offset are close.
+        """Narrows down the arrival times of some records. For each record, sends requests until the
+        looked-up times before and after the record are close to each other.
 
-        In the same way, requests approach two other kinds of records:
+        The records are:
 
-        - The record before a committed offset. The time of this record is needed only roughly: the
-          difference from the time of the commit shows whether records arrived at the times of their
-          timestamps.
+        - The record at each offset that a group committed.
+        - The record before a committed offset. Its time is needed only roughly: the difference from
+          the time of the record at the committed offset shows whether records arrived at the times
+          of their timestamps.
         - The record before the last record of a partition, if the timestamp of the last record is
           in the future. Such a timestamp does not show when the last record arrived.
         """
@@ -278,7 +282,8 @@ class _Asking:
 
     def _fill(self, topics: Sequence[Topic], first_ms: int, last_ms: int, times: int) -> None:
         """Requests the offsets for times between ``first_ms`` and ``last_ms``, first in large
-        steps. Smaller steps follow only between two times between which records were written."""
+        steps. Then divides each step in which the log got records into smaller steps, and requests
+        their offsets."""
         step = max(GRID_MS, -(-(last_ms - first_ms) // times // GRID_MS) * GRID_MS)
         grid = [first_ms, *range((first_ms // step + 1) * step, last_ms, step), last_ms]
         spans = [(topic, 0, len(grid) - 1) for topic in topics]
@@ -296,8 +301,8 @@ class _Asking:
             ]
 
     def _find_rests(self, topics: Sequence[Topic], now_ms: int) -> None:
-        """Searches for times without new records, in logs that some group has not read to the
-        end."""
+        """Searches the logs for rests (times in which a log got no records). Skips a log that every
+        group has read to the end."""
         behind = [
             topic
             for topic in topics
@@ -321,12 +326,12 @@ def _distinct(asks: Sequence[tuple[Topic, int]]) -> list[tuple[Topic, int]]:
 
 
 def _next_ms(topic: Topic, offset: int, close_ms: int, *, halve: bool) -> int | None:
-    """Returns the next time to request in order to approach the record at ``offset``; None if the
-    known points before and after the record are close enough.
+    """Returns the timestamp for the next ListOffsets request in the search for the time of the
+    record at ``offset``. Returns None if the known points before and after the record are close
+    enough.
 
-    With ``halve`` the returned time is the middle between these two points. Otherwise it is the
-    expected time of the record if records arrive evenly. Callers set ``halve`` in every second
-    call.
+    With ``halve``, the timestamp is the middle between these two points. Otherwise, it is estimated
+    as if records arrived at a constant rate. Callers set ``halve`` in every second call.
     """
     around = topic.around(offset)
     if around is None:

@@ -28,7 +28,7 @@ def one_sentence(ran: Ran, code: int = 1) -> str:
 
 
 @pytest.mark.parametrize("text", [CUT, "", "[]", "{}", "7", "\udcff"])
-def test_error_names_the_damaged_file_that_has_the_cluster_id(
+def test_error_about_a_damaged_cluster_id_file_names_the_file(
     history: Path, out: Path, tmp_path: Path, text: str
 ) -> None:
     words = ["pipeline", "events", "--source", str(history), "--overwrite", "--out"]
@@ -42,7 +42,7 @@ def test_error_names_the_damaged_file_that_has_the_cluster_id(
 
     for said in (into, of):
         assert f"{note} is damaged (" in said
-    assert "choose another --out; if the tables are of cluster one like the source" in into
+    assert "choose another --out. If the tables belong to cluster one, as the source does" in into
     assert "delete" not in of
     assert """restore a copy of this file, or write {"cluster_id": "..."} into it""" in of
     note.unlink()
@@ -57,7 +57,7 @@ def tables(history: Path, out: Path) -> Path:
     return out
 
 
-def test_error_of_each_reading_command_names_the_truncated_file_of_a_table(
+def test_each_command_that_reads_a_table_names_the_truncated_file_in_its_error(
     tables: Path, tmp_path: Path
 ) -> None:
     [events] = (tables / "events").rglob("*.parquet")
@@ -80,7 +80,7 @@ def test_error_of_each_reading_command_names_the_truncated_file_of_a_table(
     assert not Path(out).exists()
 
 
-def test_error_of_each_reading_command_names_the_table_whose_files_are_missing(
+def test_commands_name_the_table_whose_parquet_files_are_missing(
     tables: Path, tmp_path: Path
 ) -> None:
     out = str(tmp_path / "more")

@@ -54,7 +54,7 @@ def lag(archive: Path, out: Path) -> Lag:
     return ran
 
 
-def test_prometheus_textfile_has_the_values_of_each_row_of_the_catch_up_table(
+def test_prometheus_textfile_has_the_same_lag_as_each_row_of_the_table_catch_up(
     lag: Lag, archive: Path, out: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "lag.prom"
@@ -138,7 +138,7 @@ def test_incremental_run_accepts_options_fail_on_and_textfile(
         (["--textfile", "gone/lag.prom"], 1, "gone does not exist"),
     ],
 )
-def test_wrong_lag_option_is_rejected_before_the_job_starts(
+def test_invalid_option_of_pipeline_lag_is_rejected_before_the_job_starts(
     lag: Lag, out: Path, words: list[str], code: int, says: str
 ) -> None:
     told = lag(*words)

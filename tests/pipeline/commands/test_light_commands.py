@@ -53,7 +53,9 @@ def test_job_prints_its_tables_and_a_second_run_does_not_replace_the_tables(
     assert "has tables of cluster one, but the source is cluster two" in mixed.err
 
 
-def test_options_group_partitions_until_and_as_of_select_rows(history: Path, out: Path) -> None:
+def test_command_options_for_groups_partitions_and_times_select_rows(
+    history: Path, out: Path
+) -> None:
     write_segment(history, 0, batch_of(0, commit("audit", "orders", [7])), partition=3)
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--overwrite"]
 
@@ -121,7 +123,7 @@ main()
     assert run("pipeline", "report", "--out", str(out), "--overwrite").code == 0
 
 
-def test_extra_light_has_pytz_which_the_views_need() -> None:
+def test_extra_light_installs_pytz() -> None:
     """DuckDB needs pytz to convert a timestamp with a time zone to a Python object."""
     extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
@@ -144,7 +146,9 @@ def test_events_command_rejects_an_output_folder_that_is_the_source(
     words = ["pipeline", "events", "--source", str(out), "--out", str(out), "--overwrite"]
     ran = run(*words)
     assert (ran.code, ran.out) == (1, "")
-    assert f"{out} is the source and has events already: choose another --out" in ran.err
+    assert (
+        f"{out} is the source, and already has events: choose another folder with --out" in ran.err
+    )
 
 
 def test_tables_in_delta_format_have_duckdb_views(history: Path, out: Path, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def of_pipeline(page: str) -> list[str]:
     return re.findall(r"^ {4}muster (pipeline .*)$", page, re.MULTILINE)
 
 
-def test_commands_of_the_pipeline_page_succeed_in_their_order(
+def test_commands_succeed_in_the_order_in_which_the_pipeline_page_lists_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = small_history(tmp_path / "history")
@@ -76,7 +76,7 @@ def test_every_option_of_a_job_is_on_the_page_of_commands() -> None:
     assert there <= named
 
 
-def test_commands_page_lists_every_series_and_every_state_of_option_fail_on() -> None:
+def test_pipeline_commands_page_lists_every_metric_and_every_state_of_fail_on() -> None:
     series = re.findall(r"^\| `(muster_pipeline_\w+)` \| ([\w, ]+) \|", COMMANDS_PAGE, re.MULTILINE)
     assert {name for name, _ in series} == {*GAUGES, VERDICT, MEMBERS, AS_OF, LEFT_OUT}
     assert f"the {PARTITIONS:,} with the most unread records" in COMMANDS_PAGE
@@ -100,7 +100,9 @@ def test_pipeline_page_has_the_states_and_bounds_of_the_report() -> None:
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.stem)
-def test_title_of_the_report_picture_names_its_source(picture: Path) -> None:
+def test_title_in_the_metadata_of_a_report_picture_names_the_source_of_the_report(
+    picture: Path,
+) -> None:
     with Image.open(picture) as image:
         about = image.info
 

@@ -49,7 +49,7 @@ def test_package_command_writes_files_and_prints_the_spark_submit_line(tmp_path:
         (["--until-now"], "--until-now needs --follow"),
         (
             ["--follow", "--group", "g"],
-            "--follow adds the whole history, without an engine: leave out --group",
+            "--follow adds all records and uses no engine: leave out --group",
         ),
     ],
 )
@@ -64,7 +64,7 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["commits", "--out", "OUT"], 2, "name the history"),
+        (["commits", "--out", "OUT"], 2, "--source is missing: name a broker"),
         (["commits", "--source", "HISTORY"], 2, "name a folder for the tables"),
         (
             ["commits", "--source", "nowhere", "--out", "OUT"],
@@ -139,7 +139,7 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
         (["restore", "g", "--at", "2026-01-01"], 2, "name the history"),
     ],
 )
-def test_wrong_input_is_reported_in_one_sentence_without_writing_files(
+def test_pipeline_command_reports_wrong_arguments_in_one_sentence_and_writes_no_file(
     history: Path, out: Path, words: list[str], code: int, says: str
 ) -> None:
     file = history.parent / "file"
@@ -169,7 +169,7 @@ def test_missing_packages_are_reported_with_their_install_command(
         open_target(ZOOKEEPER, "127.0.0.1:1", 1.0)
 
 
-def test_error_about_a_missing_package_recommends_make_pipeline_in_a_checkout(
+def test_error_about_a_missing_package_suggests_command_make_pipeline_in_a_checkout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(extra.importlib.util, "find_spec", lambda name: None)

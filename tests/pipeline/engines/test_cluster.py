@@ -115,7 +115,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_job_runs_on_two_spark_workers_that_have_only_the_submitted_archive(
+def test_spark_workers_run_a_job_with_only_the_submitted_archive_of_python_code(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     page = commands()

@@ -114,7 +114,7 @@ def test_spark_reads_tables_with_former_column_names(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["views", "database"])
-def test_views_have_former_and_current_column_names(tmp_path: Path, kind: str) -> None:
+def test_sql_views_have_former_and_current_column_names(tmp_path: Path, kind: str) -> None:
     store = old_tables(tmp_path / "tables")
     if kind == "views":
         session = duckdb.connect()

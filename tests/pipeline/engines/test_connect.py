@@ -98,7 +98,9 @@ def test_all_tables_on_spark_connect_equal_those_of_duckdb(
         assert found[0] == found[1], name
 
 
-def test_tables_are_written_into_a_catalog_of_the_server(server: str, history: Path) -> None:
+def test_tables_are_written_into_a_catalog_of_the_spark_connect_server(
+    server: str, history: Path
+) -> None:
     words = ("commits", "--source", str(history), "--format", "parquet")
 
     for _ in range(2):

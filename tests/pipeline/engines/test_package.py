@@ -30,7 +30,7 @@ def test_executor_archive_has_only_source_files_and_is_reproducible(tmp_path: Pa
     assert make_archive(again).read_bytes() == archive.read_bytes()
 
 
-def test_modules_are_imported_from_the_executor_archive(tmp_path: Path) -> None:
+def test_python_imports_muster_modules_from_the_file_muster_zip(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "pipeline.package", str(tmp_path)], cwd=CHECKOUT, check=True
     )

@@ -10,7 +10,7 @@ from pipeline.engines.spark import SparkEngine
 pytestmark = pytest.mark.pipeline
 
 
-def test_local_spark_does_not_repeat_the_query_of_a_relation_defined_with_keep(
+def test_local_spark_runs_the_query_of_a_relation_only_once_when_keep_is_true(
     spark: SparkSession,
 ) -> None:
     engine = SparkEngine(spark, 100)

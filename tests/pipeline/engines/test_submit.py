@@ -39,7 +39,7 @@ def _name(command: object) -> str:
     return getattr(command, "name", None) or command.callback.__name__  # type: ignore[attr-defined]
 
 
-def test_submit_runs_a_job_and_exits_4_on_damage(
+def test_submit_runs_a_job_and_exits_with_code_4_if_the_source_is_damaged(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
@@ -66,7 +66,7 @@ def test_submit_runs_a_job_and_exits_4_on_damage(
         (["--source", "127.0.0.1:1", "--out", "y"], 3, "no broker answers"),
     ],
 )
-def test_wrong_submit_argument_is_reported_in_one_sentence_and_exits(
+def test_submit_reports_a_wrong_argument_in_one_sentence_and_exits(
     spark: SparkSession, words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rates", *words]) == code

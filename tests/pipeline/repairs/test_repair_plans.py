@@ -52,14 +52,14 @@ def plan_of(*steps: Step) -> Plan:
         (90, 120, 0, 10, "offset 120 is outside orders:0, which has offsets 10 to 100"),
     ],
 )
-def test_reread_and_skipped_counts_of_a_plan_step_exclude_deleted_records(
+def test_reread_and_skipped_record_counts_of_a_plan_step_exclude_deleted_records(
     before: int | None, after: int | None, reread: int | None, skipped: int | None, note: str | None
 ) -> None:
     made = step(KEY, before and Position(before), after and Position(after), LOG)
     assert (made.reread, made.skipped, made.note) == (reread, skipped, note)
 
 
-def test_clamped_offset_in_a_plan_has_no_leader_epoch() -> None:
+def test_committed_offset_below_the_log_start_is_raised_to_it_without_a_leader_epoch() -> None:
     assert inside(Position(4, "mine", 7), LOG) == Position(10, "mine", -1)
     assert inside(Position(40, "mine", 7), LOG) == Position(40, "mine", 7)
 
@@ -170,7 +170,7 @@ def test_migration_plan_omits_partitions_that_do_not_exist() -> None:
     assert made.steps == ()
 
 
-def test_migration_plan_is_empty_when_it_is_already_applied() -> None:
+def test_second_migration_plan_is_empty_after_the_first_was_executed() -> None:
     source = {KEY: Position(50), OTHER: Position(9)}
     bounds = {KEY.log: LOG, OTHER.log: LOG}
     first = plan_migration(source, {OTHER: Position(3)}, bounds)

@@ -139,7 +139,7 @@ def test_restore_selects_groups_by_name_or_pattern(engine: DuckEngine) -> None:
     }
 
 
-def test_restore_reports_whether_the_offsets_partition_of_a_later_commit_is_complete_or_damaged(
+def test_restore_reports_whether_the_log_is_complete_when_an_offset_has_only_later_commits(
     engine: DuckEngine,
 ) -> None:
     events = History()
@@ -196,7 +196,7 @@ def test_restore_plan_commits_old_offsets_and_deletes_newer_offsets() -> None:
     assert (made.same, made.left) == (1, ())
 
 
-def test_restore_deletes_offsets_with_unknown_old_value_only_when_the_option_is_set() -> None:
+def test_restore_deletes_an_offset_whose_old_value_is_unknown_only_with_delete_unknown() -> None:
     unknown, unseen = KEY._replace(partition=1), KEY._replace(partition=2)
     was = {KEY: then(40), unknown: then(None, LATER)}
     now = {KEY: Position(40), unknown: Position(9), unseen: Position(8)}
@@ -218,7 +218,7 @@ def test_restore_plan_reports_or_clamps_an_offset_outside_its_log() -> None:
     [moved] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds, clamp=True).steps
     assert (moved.after, moved.note) == (
         Position(50),
-        "40 is outside the log and was moved to its nearest offset",
+        "40 is outside the log: moved to the log's nearest offset",
     )
 
 
@@ -231,7 +231,7 @@ def test_restore_reports_and_omits_a_partition_that_does_not_exist() -> None:
     )
 
 
-def test_restore_rejects_a_time_before_the_first_offset() -> None:
+def test_restore_rejects_a_time_before_the_first_commit() -> None:
     with pytest.raises(PipelineError, match="the history has no offset of these groups"):
         plan_restore({KEY: then(None, LATER, whole=True)}, {KEY: Position(1)}, BOUNDS)
 

@@ -68,8 +68,8 @@ def group(
     topic: str = "orders",
     dead: str | None = None,
 ) -> Rows:
-    """Returns table rows for ten minutes of a group. ``lag`` lists the unread records in each
-    minute. The lag in seconds is half of that number."""
+    """Returns table rows for ten minutes of a group. ``lag`` lists the number of unread records in
+    each minute. The lag in seconds is half of this number."""
     of = {"group_id": name}
     place = {**of, "topic": topic, "partition": 0}
     rows: Rows = {table: [] for table in TABLES}
@@ -214,7 +214,7 @@ def test_report_shows_only_groups_with_unread_or_lost_records_in_red(report: Rep
     assert 'class="n over"' not in row_of(page, "expired")
 
 
-def test_state_of_a_group_without_members_depends_on_its_lag_while_it_commits(
+def test_report_state_of_a_group_with_commits_but_no_members_depends_on_its_lag(
     report: Report,
 ) -> None:
     rows = together(
@@ -234,7 +234,7 @@ def test_state_of_a_group_without_members_depends_on_its_lag_while_it_commits(
     ids=["deleted", "never had members"],
 )
 @pytest.mark.parametrize("lag", [[0] * MINUTES, None], ids=["nothing unread", "lag not known"])
-def test_report_says_that_a_group_without_members_only_commits(
+def test_report_says_that_clients_only_commit_in_a_group_without_members(
     report: Report, generation: dict[str, Any], lag: list[int] | None
 ) -> None:
     rows = group("g", lag, members=0, verdict="caught up")
@@ -265,7 +265,8 @@ def test_groups_with_equal_displayed_age_are_sorted_by_unread_records(report: Re
 
 
 def above_in(page: str) -> list[str]:
-    """Returns the lines of the report's list of groups that are above a threshold."""
+    """Returns the lines of the list `above` in the report: one line for each group above a
+    threshold."""
     [found] = re.findall(r'<ul class="above">(.*?)</ul>', page)
     return re.findall("<li>(.*?)</li>", found)
 
@@ -277,7 +278,7 @@ def row_of(page: str, name: str) -> str:
     return str(found)
 
 
-def test_group_list_of_the_report_has_the_figures_of_the_tables(report: Report) -> None:
+def test_group_list_of_the_report_shows_the_figures_from_the_tables(report: Report) -> None:
     rows = listed(report(busy()))
 
     assert rows["drowns"] == {
@@ -337,7 +338,7 @@ def test_report_links_lead_to_the_generation_at_the_time_of_the_event(report: Re
     assert 'data-label="partitions"><bdi>orders:0</bdi>' in drowns
 
 
-def test_report_shows_not_known_for_the_member_that_rewound_a_streams_group(report: Report) -> None:
+def test_report_shows_a_member_that_rewound_a_streams_group_as_not_known(report: Report) -> None:
     rows = group("tasks", [300] * MINUTES, verdict="catching up")
     for each in rows["generations"]:
         each["group_type"] = "streams"
@@ -465,7 +466,7 @@ def test_report_page_shows_implausible_timestamps_as_the_cause_of_unknown_age(
     assert "no record was unread." in part(report(rows), "g"), "its offset is beyond the end"
 
 
-def test_age_that_is_a_minimum_is_marked_in_every_part_of_the_report(report: Report) -> None:
+def test_report_prints_at_least_before_each_age_that_is_only_a_lower_bound(report: Report) -> None:
     rows = group("g", [100] * 5 + [500] * 5)
     exact = report(rows)
     for row in rows["lag"][5:]:
@@ -509,7 +510,7 @@ def test_names_are_escaped_in_every_part_of_the_report(report: Report) -> None:
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#)""", page)
 
 
-def test_report_of_an_empty_history_has_sentences_without_plots(report: Report) -> None:
+def test_report_of_an_empty_history_has_text_but_no_plots(report: Report) -> None:
     page = report({})
 
     assert "<svg" not in page
@@ -601,7 +602,7 @@ def test_newest_part_of_every_plot_is_visible_on_a_phone(
         assert right - 4 <= newest <= right + 2
 
 
-def test_list_of_groups_above_a_threshold_takes_little_height_on_a_phone(
+def test_report_lines_about_groups_above_a_threshold_take_little_height_on_a_phone(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -658,7 +659,7 @@ def test_printed_report_page_shows_the_members_of_every_generation(
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_function_photograph_rejects_a_report_of_another_source(
+def test_function_photograph_rejects_a_report_about_another_source(
     browser: Browser, report: Report, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.pipeline
         (Span(since_ms=ms(100), as_of_ms=ms(200)), 200),
     ],
 )
-def test_as_of_time_that_is_not_requested_is_the_end_of_the_selected_time_span(
+def test_as_of_time_is_by_default_the_end_of_the_selected_time_span(
     span: Span, as_of: float
 ) -> None:
     params = params_of(span, ms(500))
@@ -42,7 +42,7 @@ def test_empty_time_window_is_rejected() -> None:
         params_of(Span(since_ms=ms(600)), ms(500))
 
 
-def test_history_read_from_files_ends_at_the_newest_record(tmp_path: Path) -> None:
+def test_end_of_a_history_in_files_is_the_time_of_its_newest_record(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
     day = 86_400.0
     ends = []

@@ -104,7 +104,7 @@ def test_error_names_the_unreachable_spark_connect_server() -> None:
 
 
 @pytest.mark.pipeline
-def test_java_of_a_brief_spark_session_is_started_with_the_options_brief_java() -> None:
+def test_java_of_a_short_spark_session_is_started_with_the_options_in_brief_java() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ARGUMENTS], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
         check=True, timeout=300,
@@ -133,7 +133,7 @@ def test_exception_of_a_source_in_a_child_process_is_raised_unchanged(
 
 
 @pytest.mark.campaign
-def test_parts_of_a_source_have_the_same_rows_when_child_processes_read_them(
+def test_two_processes_read_the_same_rows_from_a_source_as_one_process(
     tmp_path: Path,
 ) -> None:
     for partition in range(3):

@@ -145,7 +145,9 @@ def test_read_of_another_history_is_rejected_and_leaves_the_archive_unchanged(
         assert archive.manifest == before
 
 
-def test_record_times_are_requested_when_the_previous_run_read_no_topics(tmp_path: Path) -> None:
+def test_second_run_requests_record_times_when_the_first_run_read_only_the_offsets_topic(
+    tmp_path: Path,
+) -> None:
     log = Log(end=5)
     with Archive.open(str(tmp_path), log.cluster_id) as archive:
         archive.append(log.events({}))
@@ -179,8 +181,8 @@ class Ended(Exception):
 
 
 def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) -> list[Any]:
-    """Follows a log until ``looks`` pauses have begun. Returns the reports, and the length of each
-    pause in seconds."""
+    """Follows a log until the follower has paused ``looks`` times. Returns the reports, and the
+    length of each pause in seconds."""
     told: list[Any] = []
     pauses: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Tests of the groups that match the states of `--fail-on`, and of the sentences that name them."""
+"""Tests of `--fail-on`: which groups match its states, and the sentences that name these groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
     engine.close()
 
 
-def test_option_fail_on_finds_groups_by_the_states_of_their_partitions(engine: DuckEngine) -> None:
+def test_option_fail_on_finds_each_group_with_a_partition_in_a_given_state(
+    engine: DuckEngine,
+) -> None:
     found = failing(engine, tuple(STATES), with_dead=False)
 
     assert [(each.state, each.group_id, each.partitions, each.lag_records) for each in found] == [
@@ -48,7 +50,7 @@ def test_option_fail_on_finds_groups_by_the_states_of_their_partitions(engine: D
     assert failing(engine, (), with_dead=False) == ()
 
 
-def test_option_fail_on_matches_a_dead_group_only_while_the_group_commits(
+def test_option_fail_on_includes_dead_groups_in_the_state_drowning_but_not_in_other_states(
     engine: DuckEngine,
 ) -> None:
     found = failing(engine, ("drowning", "nobody runs it"), with_dead=True)
@@ -56,7 +58,7 @@ def test_option_fail_on_matches_a_dead_group_only_while_the_group_commits(
     assert [each.group_id for each in found] == ["reads", "both", "left"]
 
 
-def test_sentences_of_option_fail_on_name_the_first_groups_of_each_state() -> None:
+def test_option_fail_on_prints_the_first_groups_of_each_state_in_one_sentence() -> None:
     many = [Failing("stuck", f"g{nth}", 1, 1) for nth in range(10)]
     others = [Failing("out of range", "above", 1, 0), Failing("drowning", "billing", 3, 1800)]
 

@@ -25,7 +25,7 @@ def figure_tuples(made: Relations, name: str) -> list[tuple[str, object, str, st
     return [(each.label, each.value, each.unit, each.of) for each in figures]
 
 
-def test_figures_of_pipeline_tables_have_values_and_units(tmp_path: Path) -> None:
+def test_summary_of_each_pipeline_table_has_figures_with_units(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(60, "a", 1500).commit(61, "b", 7)
     history.commit(62, "a", 200).commit(70, "b", 9, producer_id=1).marker(71, 1, ABORTED)
     history.commit(72, "c", 5, producer_id=1).marker(73, 1, COMMITTED)
@@ -76,7 +76,7 @@ def test_figures_count_unknown_values_separately(tmp_path: Path) -> None:
     assert figure_tuples(bad, "expiring_offsets")[2:] == [("not known", 1, "offsets", None)]
 
 
-def test_empty_tables_have_no_figures(tmp_path: Path) -> None:
+def test_summary_of_an_empty_table_has_0_rows_and_no_figures(tmp_path: Path) -> None:
     made = Relations(tmp_path, [])
 
     assert [made.figures(name) for name in catalog.TABLES] == [(0, ())] * len(catalog.TABLES)
@@ -107,7 +107,7 @@ def test_figure_is_formatted_as_text(figure: Figure, words: str) -> None:
         ((0, 0, 0, 0), "0 partitions will never catch up"),
     ],
 )
-def test_text_of_a_figure_lists_its_parts_after_the_total(
+def test_text_of_a_report_total_names_each_count_that_is_part_of_the_total(
     counts: tuple[int, ...], words: str
 ) -> None:
     labels = ("will never catch up", "falling behind", "stopped", "without members")

@@ -97,7 +97,7 @@ def test_followed_archive_grows_and_is_complete_after_ctrl_c(
     said = Path(f"{out}.out").read_text()
     total = len(rows_of(out, "events"))
     assert said.startswith(
-        f"{out}: {total} new records; the archive has {total} records, read until 20"
+        f"{out}: {total} new records; the archive has {total} records; the source was read until 20"
     )
     is_the_log(served, out)
 
@@ -139,9 +139,9 @@ def test_job_with_option_follow_loses_and_duplicates_no_record_when_killed_at_ra
     is_the_log(served, out)
 
 
-def test_archive_has_end_offsets_and_times_of_topics(served: Broker, tmp_path: Path) -> None:
-    """The archive has end offsets of the topic and the times of these offsets, but no record of the
-    topic."""
+def test_archive_has_the_times_but_not_the_content_of_topic_records(
+    served: Broker, tmp_path: Path
+) -> None:
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     produce(served, 30)
     commit(served, range(1))
@@ -247,8 +247,8 @@ def old_store(folder: Path, rows: pa.Table) -> None:
 def test_table_of_events_in_the_old_layout_is_converted_to_an_archive(
     served: Broker, tmp_path: Path
 ) -> None:
-    """`--follow` rejects the files of an earlier version, and `--source` accepts them. One command
-    converts these files to an archive."""
+    """An earlier version wrote the events as a table that is not an archive. `--follow` rejects
+    such a table, `--source` accepts it, and one command converts it to an archive."""
     commit(served, range(4))
     old, new = tmp_path / "old", tmp_path / "new"
     old_store(old, pa.Table.from_pylist(logged(served), EVENTS))
@@ -271,8 +271,8 @@ def test_table_of_events_in_the_old_layout_is_converted_to_an_archive(
 
 
 def test_overwrite_is_rejected_for_an_archive(served: Broker, tmp_path: Path) -> None:
-    """Regression: after `all --overwrite`, Spark kept only 15 of 4,912 records, with exit code
-    0."""
+    """In an earlier version, `all --overwrite` with Spark kept only 15 of an archive's 4,912
+    records, and exited with 0."""
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     commit(served, range(2))
     assert events(*words).code == 0

@@ -84,13 +84,15 @@ def test_job_that_selects_one_record_writes_one_row(tmp_path: Path) -> None:
     assert rows(groups=["l*"], span=Span(as_of_ms=ms(60))) == 1
 
 
-def test_run_fails_on_an_empty_history_only_when_a_group_is_selected(tmp_path: Path) -> None:
+def test_run_on_an_empty_history_fails_only_when_a_group_is_selected(tmp_path: Path) -> None:
     assert made(tmp_path, GivenSource([]), span=Span(as_of_ms=ms(9))) == [0, 0]
     with pytest.raises(PipelineError, match="has no group early"):
         made(tmp_path, GivenSource([]), overwrite=True, groups=["early"])
 
 
-def test_run_after_a_rejected_run_does_not_replace_existing_tables(tmp_path: Path) -> None:
+def test_run_without_overwrite_keeps_tables_after_an_earlier_run_with_overwrite_failed(
+    tmp_path: Path,
+) -> None:
     made(tmp_path, source())
     with pytest.raises(PipelineError, match="has no group nosuch"):
         made(tmp_path, source(), overwrite=True, groups=["nosuch"])
@@ -98,7 +100,7 @@ def test_run_after_a_rejected_run_does_not_replace_existing_tables(tmp_path: Pat
         made(tmp_path, source())
 
 
-def test_unknown_partition_is_rejected_in_tables_and_archives(tmp_path: Path) -> None:
+def test_run_rejects_a_selected_partition_that_its_source_does_not_have(tmp_path: Path) -> None:
     tables, archive = tmp_path / "tables", tmp_path / "archive"
     made(tmp_path, source(), "events")
     with Archive.open(str(archive)) as growing:
@@ -119,7 +121,7 @@ def test_unknown_partition_is_rejected_in_tables_and_archives(tmp_path: Path) ->
     assert ran(archive, [1]) == 0, "it is there, and empty"
 
 
-def test_compare_rejects_unknown_groups_and_a_window_before_the_history(
+def test_compare_rejects_an_unknown_group_and_a_time_window_before_the_history_begins(
     tmp_path: Path,
 ) -> None:
     def compared(first: Window, *groups: str) -> list[str]:

@@ -250,7 +250,7 @@ def test_records_after_the_as_of_time_are_ignored(run: Any, tmp_path: Path) -> N
     assert written["outcome"] == "open"
 
 
-def test_first_commit_in_a_time_window_has_a_previous_offset_committed_before_the_window(
+def test_previous_offset_of_the_first_commit_in_a_window_is_from_before_the_window(
     run: Any, tmp_path: Path
 ) -> None:
     source = GivenSource([committed(0, "a", 1), committed(60, "a", 5), committed(70, "a", 6)])
@@ -276,7 +276,7 @@ def test_empty_history_gives_empty_tables(run: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_event_table_of_a_run_is_accepted_as_source_and_not_overwritten(
+def test_run_reads_the_table_events_of_an_earlier_run_and_does_not_overwrite_it(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:
     run(JOBS["all"], source)

@@ -78,7 +78,9 @@ def rows(folder: Path, name: str) -> list[dict[str, Any]]:
     return table(folder, name, TABLES[name])
 
 
-def test_figures_in_the_list_of_groups_equal_the_tables(made: tuple[Path, Summary]) -> None:
+def test_figures_in_the_groups_list_of_a_report_equal_those_in_the_tables(
+    made: tuple[Path, Summary],
+) -> None:
     folder, summary = made
     page = (folder / REPORT).read_text()
     said = listed(page)
@@ -140,7 +142,7 @@ def test_report_can_be_made_again_from_the_tables(
     assert "No group is above the lag threshold of" in (folder / REPORT).read_text()
 
 
-def test_report_can_be_made_without_the_json_note_of_the_run(
+def test_report_can_be_made_without_the_file_report_json(
     made: tuple[Path, Summary], engine: Callable[[], DuckEngine]
 ) -> None:
     folder, _ = made
@@ -154,7 +156,7 @@ def test_report_can_be_made_without_the_json_note_of_the_run(
     assert told["as of"] == instant(ms(END))
 
 
-def test_report_rejects_a_folder_without_tables_or_with_a_damaged_json_note(
+def test_report_rejects_a_folder_without_tables_or_with_a_damaged_report_json_file(
     made: tuple[Path, Summary], engine: Callable[[], DuckEngine], tmp_path: Path
 ) -> None:
     with pytest.raises(PipelineError, match="has no tables to report on"):
@@ -184,7 +186,7 @@ def test_report_distinguishes_drowning_groups_from_groups_without_members(
     assert ">generation 1</a></td>" in drowns
 
 
-def test_report_is_made_again_with_other_thresholds_by_the_command_report(
+def test_command_report_makes_a_report_again_with_other_thresholds(
     made: tuple[Path, Summary],
 ) -> None:
     folder, _ = made

@@ -60,7 +60,7 @@ def tasks() -> Iterator[Tasks]:
     assert threading.active_count() == before, "all threads have ended"
 
 
-def test_two_tasks_run_concurrently(tasks: Tasks) -> None:
+def test_two_tables_of_a_pipeline_run_are_computed_concurrently(tasks: Tasks) -> None:
     tasks.add("commits", work=tasks.meet)
     tasks.add("generations", work=tasks.meet)
 
@@ -168,7 +168,7 @@ class Waiting(DuckEngine):
 APART = Job("apart", "two that are apart", ("generations", "churn", "transactional_commits"))
 
 
-def test_job_writes_tables_concurrently_and_dependent_tables_after_them(
+def test_job_writes_each_table_after_the_tables_that_this_table_is_computed_from(
     tmp_path: Path,
 ) -> None:
     engine = Waiting(tmp_path / "scratch")

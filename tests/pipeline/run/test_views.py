@@ -62,7 +62,7 @@ def test_views_sql_has_a_view_for_every_table_and_prepared_query_of_the_run(
         session.execute(f"FROM {name}").fetchall()
 
 
-def test_every_prepared_query_returns_rows(tmp_path: Path) -> None:
+def test_every_ready_query_in_views_sql_returns_rows(tmp_path: Path) -> None:
     hour = 3_600_000
     write_segment(
         tmp_path / "log", 0,

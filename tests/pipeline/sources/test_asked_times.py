@@ -150,7 +150,9 @@ def test_number_of_offset_lookups_by_time_is_bounded_when_timestamps_are_out_of_
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_number_of_offset_lookups_by_time_is_bounded_when_responses_contradict_each_other() -> None:
+def test_pipeline_sends_few_list_offsets_requests_when_the_responses_contradict_each_other() -> (
+    None
+):
     """Contradicting responses occur when a log is truncated between two lookups."""
     log = Log([NOON + 1000 * number for number in range(1_000)])
     log.by_time = lambda at_ms: (0, at_ms % 1_000, NOON + at_ms % 997)
@@ -160,7 +162,7 @@ def test_number_of_offset_lookups_by_time_is_bounded_when_responses_contradict_e
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_number_of_offset_lookups_by_time_is_limited_by_the_size_of_the_log(
+def test_few_list_offsets_requests_are_sent_for_a_small_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])
@@ -173,7 +175,7 @@ def test_number_of_offset_lookups_by_time_is_limited_by_the_size_of_the_log(
     assert len(log.asked_ms) < 20
 
 
-def test_log_whose_message_format_has_no_timestamps_has_no_stretches() -> None:
+def test_no_stretches_are_found_when_the_message_format_of_a_log_has_no_timestamps() -> None:
     log = Log([NOON] * 10)
     log.by_time = lambda _: (errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1)
 

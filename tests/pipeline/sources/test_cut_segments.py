@@ -103,7 +103,9 @@ def test_loss_of_records_in_a_copied_folder_is_detected_without_checkpoint(tmp_p
     assert "the segment has" in reason
 
 
-def test_all_offsets_of_an_empty_log_file_are_reported_missing(tmp_path: Path) -> None:
+def test_pipeline_reports_the_missing_offsets_of_a_log_file_truncated_to_zero(
+    tmp_path: Path,
+) -> None:
     data = unpacked("kafka-4.3.1-killed", tmp_path)
     os.truncate(data / "__consumer_offsets-2" / f"{FIRST}.log", 0)
     [(kind, offset, position, reason)] = unreadable(data)
@@ -124,7 +126,9 @@ def test_deleted_partition_is_reported_missing(tmp_path: Path) -> None:
     assert unreadable(data, 1) == []
 
 
-def test_folder_without_segments_is_damaged_when_a_checkpoint_has_offsets(tmp_path: Path) -> None:
+def test_missing_segments_are_reported_as_damage_when_a_checkpoint_lists_their_partition(
+    tmp_path: Path,
+) -> None:
     data = unpacked("kafka-4.3.1-killed", tmp_path)
     for segment in (data / "__consumer_offsets-2").glob("*.log"):
         segment.unlink()
@@ -133,7 +137,7 @@ def test_folder_without_segments_is_damaged_when_a_checkpoint_has_offsets(tmp_pa
     assert "offsets up to 250 were written" in reason
 
 
-def test_folder_without_segments_is_empty_when_no_checkpoint_has_offsets(tmp_path: Path) -> None:
+def test_partition_folder_without_segments_and_checkpoints_produces_no_rows(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     assert rows_of(tmp_path) == []

@@ -83,7 +83,7 @@ def test_generation_is_decoded_to_one_row_with_its_members() -> None:
     assert second["assignment"] == [{"topic": "t", "topic_id": None, "partitions": [1]}]
 
 
-def test_members_of_another_protocol_type_have_no_assignment() -> None:
+def test_members_of_a_connect_group_have_null_as_assignment_and_subscription() -> None:
     run = generation("g", 7, {"a": {"t": [0]}})
     assert run.value is not None
     run.value.protocol_type = "connect"
@@ -215,9 +215,9 @@ def test_other_records_are_decoded_when_a_record_is_damaged() -> None:
     ]  # fmt: skip
 
 
-def test_large_commits_have_the_same_rows_when_decoded_as_tables() -> None:
-    """Consecutive records of equal layout are decoded together as one table. The test has sequences
-    of many lengths, offset gaps, and different commit times."""
+def test_rows_of_large_commits_equal_the_commits() -> None:
+    """The decoder decodes consecutive records of the same layout together, as one table. The
+    commits of this test have from 1 to 9,000 offsets."""
     sizes = [1, 2, 7, 8, 50, 63, 64, 65, 200, 1, 30, 9000]
     data, base = b"", 100
     runs = [
@@ -296,9 +296,9 @@ def test_rows_of_a_cleaned_batch_have_the_offsets_of_its_records() -> None:
     assert "leader_epoch" not in rows[0]
 
 
-def test_table_decoding_handles_records_that_differ_from_their_neighbours() -> None:
-    """The differing records are a tombstone, and records with another version, other metadata, a
-    header or another timestamp."""
+def test_commits_that_differ_from_adjacent_commits_are_decoded() -> None:
+    """Between equal commits are a tombstone, and commits with another value version, a header,
+    another timestamp or another topic."""
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     plain = [Record(i, NOON, KEY, value) for i in range(60)]
     plain[20] = plain[20]._replace(value=None)
@@ -317,7 +317,7 @@ def test_table_decoding_handles_records_that_differ_from_their_neighbours() -> N
 
 
 @pytest.mark.parametrize("odd", range(1, 9))
-def test_damaged_records_among_equal_commits_are_decoded_separately(odd: int) -> None:
+def test_damaged_records_between_identical_commits_become_separate_rows(odd: int) -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     records = [Record(i, NOON, KEY, value) for i in range(40)]
     for i in range(odd, 40, 7):
@@ -358,7 +358,7 @@ def test_out_of_range_timestamps_are_decoded_to_null() -> None:
 
 @pytest.mark.parametrize("count", [1, 100])
 @pytest.mark.parametrize(("outcome", "marker"), [(0, "abort"), (1, "commit")])
-def test_transactional_offsets_have_their_producer_and_marker(
+def test_rows_of_a_transactional_commit_name_its_producer_and_marker(
     outcome: int, marker: str, count: int
 ) -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
@@ -385,7 +385,7 @@ def test_transactional_offsets_have_their_producer_and_marker(
     assert not any("producer_id" in r or "producer_epoch" in r for r in plain)
 
 
-def test_idempotent_commit_has_no_producer_id() -> None:
+def test_row_of_a_commit_outside_transactions_has_no_producer_id() -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     [row] = rows_of(encode_batch([Record(0, NOON, KEY, value)], producer_id=1, producer_epoch=0))
     assert "producer_id" not in row

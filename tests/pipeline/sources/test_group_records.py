@@ -169,7 +169,9 @@ def test_streams_group_has_tasks_and_a_topology_epoch() -> None:
 
 
 @pytest.mark.parametrize("record_type", RECORD_KINDS)
-def test_tombstone_of_every_kind_has_its_group_and_member(record_type: int) -> None:
+def test_row_of_a_tombstone_of_each_kind_contains_the_group_and_the_member(
+    record_type: int,
+) -> None:
     fields = {field.name for field in BY_NAME[KEYS[record_type]].fields}
     more = dict.fromkeys(fields - {"group_id"}, "m")
     row = row_of(record_type, None, **more)

@@ -26,7 +26,9 @@ def stretches(stream: HistoryStream, start: dict[str, int], end: dict[str, int])
     return [each for task in tasks for each in task.part.stretches]  # type: ignore[attr-defined]
 
 
-def test_stream_starts_and_ends_at_the_log_start_and_end_offsets(stream: HistoryStream) -> None:
+def test_history_stream_starts_at_the_log_start_and_ends_at_the_log_end_offset(
+    stream: HistoryStream,
+) -> None:
     assert stream.initialOffset() == {"0": 0, "1": 40, "2": 7}
     assert stream.latestOffset() == {"0": 10, "1": 90, "2": 7}
 
@@ -50,5 +52,7 @@ def test_stream_reads_only_the_named_partitions(stream: HistoryStream) -> None:
 
 
 def test_stream_of_a_folder_is_rejected() -> None:
-    with pytest.raises(PipelineError, match="/data is not a broker: a stream needs HOST:PORT"):
+    with pytest.raises(
+        PipelineError, match="/data is not a broker: a stream reads from HOST:PORT only"
+    ):
         HistoryStream({"path": "/data"})

@@ -74,7 +74,7 @@ def test_every_record_of_a_kafka_folder_is_read_with_any_codec(
 
 
 @pytest.mark.pipeline
-def test_spark_reads_events_and_batches_of_kafka_folders(
+def test_spark_reads_offsets_and_batches_from_the_data_folder_of_kafka(
     spark: SparkSession, kafka: tuple[str, Path]
 ) -> None:
     name, data = kafka
@@ -109,7 +109,7 @@ def test_stretches_cover_every_record_of_the_topics(kafka: tuple[str, Path]) -> 
 
 
 @pytest.mark.campaign
-def test_every_job_has_the_offsets_that_the_clients_recorded(
+def test_tables_of_all_jobs_have_the_offsets_that_the_clients_recorded(
     kafka: tuple[str, Path], tmp_path: Path
 ) -> None:
     from pipeline.run.catalog import TABLES

@@ -117,7 +117,8 @@ def test_topics_hidden_by_acls_are_named_and_their_lag_is_unknown(
 def test_offsets_topic_that_metadata_omits_is_looked_up_with_list_offsets(
     code: int, said: str
 ) -> None:
-    """A Metadata request that names the topic would create it on a broker older than Kafka 2.8."""
+    """The pipeline can't ask for the topic in a Metadata request: a broker older than Kafka 2.8
+    would create the topic."""
 
     def metadata(broker: FakeBroker, _: Value) -> Value:
         here = {"node_id": 1, "host": "127.0.0.1", "port": broker.port}
@@ -135,7 +136,7 @@ def test_offsets_topic_that_metadata_omits_is_looked_up_with_list_offsets(
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
-def test_error_for_a_denied_offsets_topic_is_the_same_on_kafka(tmp_path: Path) -> None:
+def test_pipeline_reports_missing_right_on_the_offsets_topic_of_kafka(tmp_path: Path) -> None:
     """The test runs against Apache Kafka 4.3.1."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -175,7 +175,9 @@ def test_pipeline_reads_the_history_from_each_kind_of_secured_listener(
     assert (GROUP, 1, 0) in rows
 
 
-def test_job_and_repair_run_over_tls_and_scram(secured: Secured, tmp_path: Path) -> None:
+def test_pipeline_reads_history_and_repairs_offsets_over_tls_with_scram_login(
+    secured: Secured, tmp_path: Path
+) -> None:
     where = secured.broker.listeners["SASL_SSL"]
     pairs = {"security_protocol": "SASL_SSL", **secured.trusting(), **login("SCRAM-SHA-512")}
     file = str(secured.properties("job", **pairs, client_id="unused"))

@@ -118,7 +118,7 @@ def test_next_batch_is_found_after_a_batch_with_a_wrong_length(
     assert f"size of {claimed + 12} bytes" in reason
 
 
-def test_garbage_of_any_length_between_batches_is_one_damaged_row(
+def test_garbage_of_any_length_between_batches_makes_one_row_of_kind_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_reader, "CHUNK_BYTES", 4096)
@@ -130,7 +130,7 @@ def test_garbage_of_any_length_between_batches_is_one_damaged_row(
     assert [(d[0], d[1]) for d in damage(rows)] == [(20, len(made[0] + made[1]))]
 
 
-def test_unreadable_segment_is_one_damaged_row(tmp_path: Path) -> None:
+def test_unreadable_segment_produces_one_row_with_the_kind_damaged(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, random.Random(2).randbytes(20_000))
     write_segment(tmp_path, 10, *batches(1, 10))
     rows = rows_of(tmp_path)
@@ -259,7 +259,7 @@ def test_records_of_any_topic_are_read(tmp_path: Path) -> None:
     assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
 
 
-def test_rows_of_table_batches_are_read_from_batch_headers(tmp_path: Path) -> None:
+def test_rows_of_table_batches_come_from_batch_headers(tmp_path: Path) -> None:
     batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
     old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
     write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
@@ -272,10 +272,10 @@ def test_rows_of_table_batches_are_read_from_batch_headers(tmp_path: Path) -> No
     assert round(second["last_at"].timestamp() * 1000) - NOON == 11
 
 
-def test_log_end_before_the_first_record_stamped_by_a_broker_has_the_time_of_the_record(
+def test_timestamp_that_a_broker_set_proves_when_the_log_end_offset_was_reached(
     tmp_path: Path,
 ) -> None:
-    """A broker sets the timestamps of records with LogAppendTime, and of transaction markers."""
+    """The broker, not a producer, sets the timestamps of markers and of LogAppendTime records."""
     plain = encode_batch([Record(0, NOON, b"k", b"v")])
     stamped = [
         encode_batch(

@@ -202,7 +202,8 @@ def test_partition_without_leader_is_reported_unreachable(fakes: Fakes, node: in
     fakes.leaders = {0: node}
 
     said = (
-        f"{OFFSETS_TOPIC}:0 .*(has no leader|led by broker 7), and no broker served it within 0.2 s"
+        f"{OFFSETS_TOPIC}:0 .*(has no leader|led by broker 7); no broker served the partition"
+        " within 0.2 s"
     )
     with pytest.raises(Unreachable, match=said):
         fakes.read(timeout_s=0.2)
@@ -215,7 +216,9 @@ def test_closed_connection_is_reported_unreachable(fakes: Fakes) -> None:
         fakes.read(timeout_s=1.0)
 
 
-def test_command_exits_with_unreachable_when_its_broker_fails(fakes: Fakes, tmp_path: Path) -> None:
+def test_command_has_the_exit_code_unreachable_when_its_broker_fails(
+    fakes: Fakes, tmp_path: Path
+) -> None:
     fakes.add(Fetch=lambda *_: None)
     where = f"127.0.0.1:{fakes.brokers[1].port}"
 
@@ -256,7 +259,7 @@ def test_batch_with_wrong_checksum_is_one_damaged_row(fakes: Fakes) -> None:
     assert rows[2]["log_offset"] == 2
 
 
-def test_garbage_instead_of_a_batch_ends_the_read_with_a_damaged_row(fakes: Fakes) -> None:
+def test_garbage_instead_of_a_batch_ends_the_read_with_a_row_of_kind_damaged(fakes: Fakes) -> None:
     answer = from_log(LOG[: len(LOG) // 2])
     junk = bytes(16) + b"\x09" + bytes(80)
 
@@ -294,7 +297,9 @@ def test_lookup_of_offsets_raises_unreachable_when_no_broker_responds(fakes: Fak
             list_known(brokers, [((OFFSETS_TOPIC, 0), LATEST)])
 
 
-def test_records_of_a_fetched_batch_outside_the_requested_offsets_are_omitted(fakes: Fakes) -> None:
+def test_reader_omits_records_outside_the_requested_offsets_from_a_fetched_batch(
+    fakes: Fakes,
+) -> None:
     fakes.add()
     whole = batch_of(0, *(commit("g", "orders", [n]) for n in range(6)))
     answer = from_log(whole)

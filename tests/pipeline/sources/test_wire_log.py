@@ -86,7 +86,9 @@ def test_offsets_topic_is_read_completely_when_responses_are_small(
 
 
 @pytest.mark.usefixtures("committed")
-def test_broker_source_rejects_the_selection_of_an_unknown_partition(broker: Broker) -> None:
+def test_pipeline_rejects_a_partition_number_that_the_offsets_topic_does_not_have(
+    broker: Broker,
+) -> None:
     source = open_source(broker.bootstrap)
     some = rows_of(source)["log_partition"][0].as_py()
     batches = [each for part in source.event_parts([some]) or () for each in part.read()]

@@ -68,7 +68,7 @@ def topics(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("topics")
-def test_looked_up_record_times_are_exact_at_committed_offsets(
+def test_broker_source_has_the_exact_times_of_records_at_committed_offsets(
     broker: Broker,
 ) -> None:
     source = open_source(broker.bootstrap)

@@ -55,8 +55,9 @@ class Case(NamedTuple):
 
 
 def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[dict[str, Age]]:
-    """Returns one mapping per log: for each source, the lag in seconds of group `g` at the read
-    time."""
+    """Writes the logs of ``cases``, both in files and on a broker. Returns for each case the lag of
+    group `g` in seconds at the read time and its precision, once from the files and once from the
+    broker."""
     history, stretches = History(), []
     commits = sorted((each, n) for n, case in enumerate(cases) for each in case.commits)
     for topic in SOURCES:
@@ -118,8 +119,9 @@ def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
 
 
 def between(live: int, copied: int) -> Case:
-    """Returns a log with copies of year-old records among live records. The last record arrived 14
-    seconds before the read. The committed offset is that of the first copy."""
+    """Returns a log with live records, then copies of year-old records, then live records. The
+    pipeline read the log 14 seconds after its last record arrived. The committed offset is the
+    offset of the first copy."""
     log = Log().live(live).copy(copied).live(live).read_after(14_000)
     return Case(log, [Commit(READ_MS - 5_000, live)])
 
@@ -157,10 +159,9 @@ def test_copied_records_at_the_log_start_are_at_least_as_old_as_the_next_records
 def test_log_that_contains_only_copied_records_has_unknown_lag_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The logs contain only records that a mirror copied from another topic. There are three cases:
-    a log whose records were all written at the same time; a log into which the mirror continuously
-    writes, one year late; and a log with such a mirror and another group that keeps up with the
-    mirror."""
+    """In the first case, a mirror copied all records at the same time. In the second case, the
+    mirror copies continuously, and each record is a year old when it is copied. In the third case,
+    another group also commits each of these records soon after its arrival."""
     at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
     cases = [
         Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
@@ -174,12 +175,12 @@ def test_log_that_contains_only_copied_records_has_unknown_lag_in_seconds(
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_copied_records_arrived_before_the_first_observation_of_the_log_end_offset_after_them(
+def test_copied_records_arrived_before_the_first_observation_of_a_higher_log_end_offset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """A producer copied old records with their timestamps, so the timestamps do not show the
-    arrival. The archive has two observations of the log end offset: one at the time of the read,
-    and one 9 s earlier. The records arrived before the earlier one."""
+    """A producer copied old records with their timestamps, so the timestamps do not show when the
+    records arrived. The log end offset was observed at the time of the read and 9 s earlier. Both
+    times the log already had the records, so they arrived before the earlier observation."""
     log = Log().copy(500, every_ms=1_000).read_after(20_000)
     rows = over_the_wire(monkeypatch, {("wire", 0): log}, {("wire", 0): [300]})
     earlier = dict.fromkeys(rows[0])
@@ -214,7 +215,7 @@ def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_idle_time(
     assert found == [known, dict.fromkeys(SOURCES, Age(None, None)), known]
 
 
-def test_records_with_old_timestamps_arrived_with_the_newest_record_of_their_batch(
+def test_arrival_time_of_a_batch_is_its_newest_timestamp_when_other_timestamps_are_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log().live(10, 1_000).read_after(20_000)
@@ -227,11 +228,11 @@ def test_records_with_old_timestamps_arrived_with_the_newest_record_of_their_bat
     assert told["files"] == (20.001, 0)
 
 
-def test_lag_precision_covers_copied_records_between_two_looked_up_records(
+def test_lag_error_is_within_lag_precision_when_copied_records_lie_between_live_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copies are records with old timestamps. They arrive ten seconds after live records, and
-    twenty seconds before the next live records."""
+    """Records with old timestamps are copied into the topic. They arrive ten seconds after the
+    first live records. The next live records arrive twenty seconds after the copies."""
     log = Log().live(50).rest(10_000).copy(100).rest(20_000).live(5).read_after(1_000)
     case = Case(log, [Commit(READ_MS - 500, 50)])
 

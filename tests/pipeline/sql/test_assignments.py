@@ -165,9 +165,11 @@ def test_tables_of_assignments_and_moves_equal_the_epochs_in_a_log_of_kafka(tmp_
     ]  # fmt: skip
 
 
-def test_topic_id_is_resolved_to_the_name_in_any_record_of_the_history(tmp_path: Path) -> None:
-    """Only one record contains the topic's name, as if the topic was deleted before the run that
-    appended the other records to the archive."""
+def test_topic_id_gets_the_topic_name_that_any_record_of_the_history_contains(
+    tmp_path: Path,
+) -> None:
+    """Only a record of another group contains the topic's name, as if the topic was deleted before
+    the other records were read."""
     history = History()
     group = ModernGroup(history, "a")
     ModernGroup(history, "other").target(0, "z-1", 7)
@@ -181,7 +183,7 @@ def test_topic_id_is_resolved_to_the_name_in_any_record_of_the_history(tmp_path:
     ]  # fmt: skip
 
 
-def test_member_without_a_current_assignment_has_no_state(tmp_path: Path) -> None:
+def test_state_of_a_member_without_a_current_assignment_is_null(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -201,8 +203,8 @@ def test_member_without_a_current_assignment_has_no_state(tmp_path: Path) -> Non
 
 
 def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
-    """Compaction kept one epoch record. Records of member x-1 precede the epoch record. The
-    metadata of member y-1 follows the current assignment of y-1."""
+    """Compaction left one epoch record of the group. The records of member x-1 precede it, except
+    for a later assignment. The metadata record of member y-1 follows the assignment of y-1."""
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -284,7 +286,9 @@ def test_returning_static_member_moves_no_partition(tmp_path: Path) -> None:
     assert moves(made) == [(3, "orders", 0, "x-2", "y-1", None, 20, 21)]
 
 
-def test_partition_that_is_revoked_from_a_member_and_returns_moves_twice(tmp_path: Path) -> None:
+def test_partition_that_moves_away_from_a_member_and_back_counts_as_two_moves(
+    tmp_path: Path,
+) -> None:
     """The member is removed and joins again with the same member id (KIP-1082)."""
     history = History()
     group = ModernGroup(history, "a")
@@ -330,7 +334,7 @@ def test_deletion_or_conversion_of_a_group_does_not_count_as_a_move_of_partition
     assert moves(made) == []
 
 
-def test_moves_in_a_time_window_start_from_the_owners_before_the_window(tmp_path: Path) -> None:
+def test_first_move_in_a_time_window_names_the_owner_from_before_the_window(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -348,7 +352,7 @@ def test_moves_in_a_time_window_start_from_the_owners_before_the_window(tmp_path
     assert moves(made) == [(3, "orders", 1, "x-1", "y-1", None, 10, 21)]
 
 
-def test_member_state_with_an_undefined_number_is_shown_as_unknown(tmp_path: Path) -> None:
+def test_undefined_state_number_of_a_member_is_shown_as_unknown(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -361,7 +365,9 @@ def test_member_state_with_an_undefined_number_is_shown_as_unknown(tmp_path: Pat
     assert made.rows("assignments", "state", "known") == [("UNKNOWN", False)]
 
 
-def test_tables_of_assignments_and_moves_have_no_rows_of_classic_groups(tmp_path: Path) -> None:
+def test_members_of_classic_groups_have_no_rows_in_the_tables_assignments_and_moves(
+    tmp_path: Path,
+) -> None:
     made = Relations(tmp_path, History().generation(0, "a", 1, member("x-1", 0)).rows)
 
     assert (states(made), moves(made)) == ([], [])
@@ -389,7 +395,7 @@ def test_members_of_share_groups_have_states_and_move_no_partitions(tmp_path: Pa
     assert moves(made) == []
 
 
-def test_members_of_streams_groups_have_states_and_move_active_tasks(tmp_path: Path) -> None:
+def test_assignments_and_moves_of_a_streams_group_contain_its_active_tasks(tmp_path: Path) -> None:
     """Subtopology 0 has two tasks. Member y receives one task from x, and the other task after x
     has left."""
     groups = StreamsGroups()
@@ -418,7 +424,6 @@ def test_members_of_streams_groups_have_states_and_move_active_tasks(tmp_path: P
 
 
 def test_share_and_streams_groups_in_a_log_of_kafka_have_assignment_states(tmp_path: Path) -> None:
-    """In the share group of Kafka 4.3.1, the member receives its partitions in the second epoch."""
     with tarfile.open(KAFKA_DIRS.parent / "kafka-groups" / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     events = [row for row in events_of(tmp_path) if row["group_id"] in ("shared", "streams")]

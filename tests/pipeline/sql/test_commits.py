@@ -69,8 +69,8 @@ def test_transactional_commits_take_effect_at_the_commit_marker(tmp_path: Path) 
 
 
 def test_commit_after_a_marker_with_a_higher_epoch_is_aborted(tmp_path: Path) -> None:
-    """An earlier marker of the same producer has a higher epoch, so the broker treats the commit as
-    aborted."""
+    """The log has an earlier marker of the same producer with a higher epoch, so the broker treats
+    the commit as aborted."""
     history = History().commit(0, "a", 10).commit(1, "a", 20, producer_id=1, producer_epoch=3)
     history.marker(2, 1, ABORTED, epoch=4).commit(3, "a", 21, producer_id=1, producer_epoch=3)
     history.commit(4, "a", 30, producer_id=1, producer_epoch=4).marker(5, 1, COMMITTED, epoch=5)
@@ -102,7 +102,7 @@ def test_commit_after_a_marker_of_equal_epoch_is_in_a_new_transaction(tmp_path: 
     assert made.rows("commits", "committed_at", "committed_offset") == [(3, 21)]
 
 
-def test_difference_of_extreme_offsets_is_null_when_it_overflows(tmp_path: Path) -> None:
+def test_difference_between_consecutive_commits_is_null_when_it_overflows(tmp_path: Path) -> None:
     history = History().commit(0, "a", -FAR).commit(1, "a", FAR).commit(2, "a", 0)
 
     made = Relations(tmp_path, history.rows)
@@ -119,7 +119,7 @@ def test_commit_without_record_timestamp_uses_its_commit_timestamp(tmp_path: Pat
     assert made.rows("commits", "committed_at", "since_previous_s") == [(0, None), (5, 5)]
 
 
-def test_previous_offset_and_rate_in_a_time_window_use_commits_before_the_window(
+def test_first_commit_after_since_is_compared_with_the_commit_before_since(
     tmp_path: Path,
 ) -> None:
     history = History().commit(0, "a", 10).commit(60, "a", 12).commit(61, "a", 15)

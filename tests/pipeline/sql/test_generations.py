@@ -15,7 +15,7 @@ from tests.pipeline.small_logs import events_of, write_runs
 pytestmark = pytest.mark.pipeline
 
 
-def test_table_generations_covers_a_group_from_its_first_member_to_its_deletion(
+def test_table_generations_has_all_generations_of_a_group_until_its_deletion(
     tmp_path: Path,
 ) -> None:
     history = History().generation(0, "a", 0)  # Kafka 4 writes generation 0 when it creates a group
@@ -49,7 +49,9 @@ def test_table_generations_covers_a_group_from_its_first_member_to_its_deletion(
     ]
 
 
-def test_returning_static_member_is_the_same_member_in_generations(tmp_path: Path) -> None:
+def test_table_generations_treats_a_returning_static_member_as_the_same_member(
+    tmp_path: Path,
+) -> None:
     static = {"group_instance_id": "till-1"}
     history = History().generation(0, "a", 4, member("x-1", 0, **static), member("y-1", 1))
     history.generation(9, "a", 4, member("x-2", 0, **static), member("y-1", 1))
@@ -67,7 +69,7 @@ def test_returning_static_member_is_the_same_member_in_generations(tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_members_of_other_protocols_have_no_assignment(tmp_path: Path) -> None:
+def test_generations_of_a_connect_group_have_no_assigned_partitions(tmp_path: Path) -> None:
     connect = {"assignment": None, "subscription": None}
     history = History().generation(0, "a", 1, member("c-1", **connect), protocol_type="connect")
 
@@ -113,7 +115,9 @@ def test_epoch_of_a_kip_848_group_is_a_generation(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_conversion_of_a_group_continues_its_generations(tmp_path: Path) -> None:
+def test_conversion_of_a_group_to_another_type_continues_its_generation_numbers(
+    tmp_path: Path,
+) -> None:
     history = History().generation(0, "a", 7, member("x-1", 0, 1)).delete(5, "a")
     group = ModernGroup(history, "a")
     group.member(5, "x-1")
@@ -165,7 +169,7 @@ def test_generations_of_share_groups_have_no_moved_partitions(tmp_path: Path) ->
 def test_generations_of_streams_groups_have_the_active_tasks_of_the_coordinator(
     tmp_path: Path,
 ) -> None:
-    """The column of topics contains the subtopology of each task."""
+    """The tables have the id of a subtopology in the place of a topic name."""
     groups = StreamsGroups()
     groups.stable("x", "y")
     groups.send("x", -1)

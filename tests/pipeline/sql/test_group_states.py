@@ -38,7 +38,9 @@ def test_record_of_a_classic_group_has_the_complete_group_state(tmp_path: Path) 
     ]
 
 
-def test_group_state_of_an_epoch_has_members_that_joined_before_the_epoch(tmp_path: Path) -> None:
+def test_row_of_a_group_epoch_in_group_states_has_the_members_that_joined_before_it(
+    tmp_path: Path,
+) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -65,7 +67,9 @@ def test_group_state_of_an_epoch_has_members_that_joined_before_the_epoch(tmp_pa
     ]
 
 
-def test_static_member_that_returns_without_a_new_epoch_adds_a_group_state(tmp_path: Path) -> None:
+def test_new_member_id_of_a_static_member_in_the_same_epoch_adds_a_group_state(
+    tmp_path: Path,
+) -> None:
     history = History()
     group = ModernGroup(history, "a")
     static = {"group_instance_id": "till"}
@@ -83,7 +87,7 @@ def test_static_member_that_returns_without_a_new_epoch_adds_a_group_state(tmp_p
     ]
 
 
-def test_group_state_excludes_members_that_joined_later(tmp_path: Path) -> None:
+def test_row_of_table_group_states_excludes_members_that_joined_later(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     static = {"group_instance_id": "till"}
@@ -186,7 +190,9 @@ def test_undecodable_record_makes_the_state_of_its_group_unknown(tmp_path: Path)
     assert [row[4] for row in states(tmp_path / "d", history, "d")] == [False]
 
 
-def test_all_group_states_of_a_partition_are_unknown_after_damage(tmp_path: Path) -> None:
+def test_states_of_all_groups_of_an_offsets_partition_are_unknown_after_damage(
+    tmp_path: Path,
+) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).commit(1, "simple", 5)
     group = ModernGroup(history, "b")
     group.member(2, "x-1")

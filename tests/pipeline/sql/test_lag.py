@@ -48,7 +48,7 @@ def test_lag_in_a_time_step_without_commits_uses_the_last_committed_offset(tmp_p
     ]  # fmt: skip
 
 
-def test_offset_tombstone_ends_only_the_lag_of_its_group(tmp_path: Path) -> None:
+def test_offset_tombstone_of_a_group_does_not_end_the_lag_of_other_groups(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 99), stretch(200, 100, 199)]
     history = History().commit(10, "a", 50).commit(15, "b", 70).forget(130, "a")
     history.commit(5, "a", 3, partition=1).commit(5, "a", 3, topic="gone")
@@ -63,8 +63,8 @@ def test_offset_tombstone_ends_only_the_lag_of_its_group(tmp_path: Path) -> None
 
 
 def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
-    """The committed offset is in the middle of a batch that spans 1,000 seconds. A topic with short
-    batches has the same lag."""
+    """The committed offset is in the middle of a batch whose records span 1,000 seconds. The lag
+    must be the same as for a topic with one batch per record."""
     history = History().commit(1090, "a", 500)
     whole = Relations(tmp_path, history.rows, [stretch(0, 0, 1000, last_s=1000)], as_of=1100)
     (tmp_path / "short").mkdir()
@@ -76,8 +76,8 @@ def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
 
 
 def test_lag_of_a_past_window_is_computed_at_the_end_of_the_window(tmp_path: Path) -> None:
-    """Records after the window do not count as unread. Their timestamps are not treated as
-    wrong."""
+    """Records that were written after the end of the window do not count as unread. Their
+    timestamps count as right, although they are after the as-of time."""
     topic = [stretch(30, 0, 9), stretch(100, 10, 19), stretch(5000, 20, 29)]
     history = History().commit(40, "a", 4)
 
@@ -86,7 +86,7 @@ def test_lag_of_a_past_window_is_computed_at_the_end_of_the_window(tmp_path: Pat
     assert lag_of(made) == [(60, 6, 30, 0), (120, 16, 90, 0)]
 
 
-def test_table_lag_covers_the_time_window_or_one_day_without_a_window(tmp_path: Path) -> None:
+def test_table_lag_covers_the_selected_time_window_and_by_default_one_day(tmp_path: Path) -> None:
     history = History().commit(10, "a", 50).commit(70, "a", 60)
     day = Relations(tmp_path, history.rows, as_of=200_000)
     (tmp_path / "window").mkdir()
@@ -102,7 +102,7 @@ def test_table_lag_covers_the_time_window_or_one_day_without_a_window(tmp_path: 
     ]
 
 
-def test_time_steps_of_table_lag_are_longer_in_a_long_window_with_many_partitions(
+def test_time_steps_of_the_lag_table_are_longer_in_a_long_window_with_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lag, "MOST_ROWS", 100)
@@ -120,8 +120,8 @@ def test_time_steps_of_table_lag_are_longer_in_a_long_window_with_many_partition
 
 @pytest.mark.parametrize("ahead_s", [3_600, 1e9])
 def test_records_with_future_timestamps_count_as_lag(tmp_path: Path, ahead_s: float) -> None:
-    """The arrival of the last record is bounded by the timestamp of the previous record and by the
-    read time."""
+    """The timestamp of the last records is in the future. The records arrived after the timestamp
+    of the previous record and before the read time."""
     topic = [stretch(0, 0, 9), stretch(100, 10, 19), stretch(ahead_s, 20, 24)]
     history = History().commit(30, "a", 20)
 
@@ -155,8 +155,8 @@ def test_lag_assumes_that_records_arrive_in_offset_order(tmp_path: Path) -> None
 
 
 def test_copied_old_records_do_not_increase_the_age_of_earlier_records(tmp_path: Path) -> None:
-    """The copied records have timestamps of last year. The lag of a group whose committed offset is
-    before the copies is not a year."""
+    """The timestamps of the copied records are from last year. A group whose committed offset is
+    before the copies must not have a lag of a year."""
     topic = [stretch(each, each, each) for each in range(0, 100)]
     topic += [stretch(each - YEAR, each, each) for each in range(100, 110)]
     topic += [stretch(each, each, each) for each in range(110, 130)]
@@ -169,7 +169,7 @@ def test_copied_old_records_do_not_increase_the_age_of_earlier_records(tmp_path:
     ]  # fmt: skip
 
 
-def test_lag_at_a_copied_record_is_the_time_since_its_arrival(tmp_path: Path) -> None:
+def test_lag_in_seconds_at_a_copied_record_is_the_time_since_its_arrival(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9), stretch(60, 10, 19), stretch(-YEAR, 20, 29), stretch(80, 30, 39),
              stretch(90, 40, 49)]  # fmt: skip
     history = History().commit(65, "a", 20)
@@ -180,8 +180,8 @@ def test_lag_at_a_copied_record_is_the_time_since_its_arrival(tmp_path: Path) ->
 
 
 def test_lag_in_seconds_is_unknown_when_all_timestamps_are_in_the_future(tmp_path: Path) -> None:
-    """The topic was read just after the as-of time. The arrival times of its records are
-    unknown."""
+    """The only known time of arrival is the time at which the pipeline read the topic, and this
+    time is after the as-of time."""
     topic = [start(200.2, 0), stretch(9_000, 0, 0),
              stretch(0, 1, 9, first_at=None, last_at=None), seen(200.2, 10)]  # fmt: skip
     history = History().commit(150, "a", 3)
@@ -191,7 +191,7 @@ def test_lag_in_seconds_is_unknown_when_all_timestamps_are_in_the_future(tmp_pat
     assert lag_of(made)[-1] == (200, 7, None, None)
 
 
-def test_timestamps_slightly_ahead_of_the_broker_are_accepted(tmp_path: Path) -> None:
+def test_timestamps_slightly_ahead_of_the_clock_of_the_broker_are_accepted(tmp_path: Path) -> None:
     made = Relations(
         tmp_path,
         History().commit(30, "a", 9).rows,
@@ -206,7 +206,7 @@ def test_timestamps_slightly_ahead_of_the_broker_are_accepted(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_observed_log_ends_limit_the_arrival_times_when_timestamps_are_wrong(
+def test_lag_uses_observed_log_end_offsets_when_record_timestamps_are_wrong(
     tmp_path: Path,
 ) -> None:
     topic = [seen(50, 10), stretch(YEAR, 10, 19), seen(70, 20), stretch(2 * YEAR, 20, 29)]
@@ -219,7 +219,7 @@ def test_observed_log_ends_limit_the_arrival_times_when_timestamps_are_wrong(
     assert found[-1] == (400, 30, 20, 340, 10)
 
 
-def test_timestamp_after_a_known_log_end_is_used_even_after_a_long_pause(
+def test_lag_in_seconds_uses_timestamps_of_records_appended_after_a_log_end_was_observed(
     tmp_path: Path,
 ) -> None:
     topic = [stretch(-20_000, 0, 9), stretch(-19_000, 10, 19)]
@@ -240,11 +240,10 @@ def test_lag_in_seconds_is_unknown_when_records_have_no_timestamps(tmp_path: Pat
     assert lag_of(made) == [(60, 6, None, None)]
 
 
-def test_log_that_contains_only_copied_records_has_unknown_lag_in_seconds_after_the_last_record(
+def test_lag_in_seconds_is_unknown_when_the_log_has_only_copied_records(
     tmp_path: Path,
 ) -> None:
-    """The as-of time is six seconds after the last record in the files, as if a broker were read
-    six seconds after its last record."""
+    """The as-of time is six seconds after the last record."""
     topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
 
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
@@ -252,7 +251,7 @@ def test_log_that_contains_only_copied_records_has_unknown_lag_in_seconds_after_
     assert lag_of(made, *LAG, "unread_at") == [(11, 500, None, None, None)]
 
 
-def test_precision_of_an_age_exceeds_the_age_only_when_the_record_may_be_older(
+def test_lag_precision_covers_the_whole_time_in_which_the_record_may_have_arrived(
     tmp_path: Path,
 ) -> None:
     """ListOffsets returned two records that are 50 s apart. The committed offsets are between these
@@ -284,8 +283,9 @@ def test_offset_above_the_log_end_has_negative_lag(tmp_path: Path) -> None:
 
 
 def test_interpolated_log_end_offset_is_not_below_a_committed_offset(tmp_path: Path) -> None:
-    """The log end offset at a time between two looked-up records is interpolated. A commit shows
-    that the log end offset was higher."""
+    """The log end offset between two looked-up records is interpolated: about 600 at 60 s. The
+    commit of offset 900 at 50 s shows that the log end offset was at least 900, so the lag at 60 s
+    is 0."""
     topic = [stretch(0, 0, 1000, last_s=100)]
 
     made = Relations(tmp_path, History().commit(50, "a", 900).rows, topic, as_of=100)
@@ -305,7 +305,8 @@ def test_interpolated_log_end_offset_is_not_below_a_committed_offset(tmp_path: P
 def test_lag_at_a_past_time_is_0_when_the_commit_is_above_the_log_end(
     tmp_path: Path, topic: list[dict[str, Any]]
 ) -> None:
-    """The archive contains the log end offset only for a time after the as-of time."""
+    """The archive does not contain the log end offset at the as-of time, only at a later time. So
+    the log end offset at the as-of time is interpolated, and is below the committed offset."""
     made = Relations(tmp_path, History().commit(20, "a", 900).rows, topic, as_of=30, read=200)
 
     [(_, unread, age_s, precision_s)] = lag_of(made)
@@ -332,7 +333,8 @@ def test_deleted_records_count_as_lost_instead_of_lag(tmp_path: Path) -> None:
 def test_lag_is_exactly_0_when_all_unread_records_were_deleted(
     tmp_path: Path, ends: list[dict[str, Any]]
 ) -> None:
-    """Retention deleted all records. The broker was read just after the as-of time."""
+    """Retention has deleted all records of the topic. The broker was read just after the as-of
+    time."""
     topic = [start(121, 50), *ends]
 
     made = Relations(tmp_path, History().commit(10, "a", 5).rows, topic, as_of=120, read=122)
@@ -370,8 +372,8 @@ def test_catch_up_verdict_follows_from_consumed_and_produced_rates(tmp_path: Pat
 
 
 def test_stopped_group_has_another_state_than_a_group_without_members(tmp_path: Path) -> None:
-    """A group has the verdict 'nobody runs it' if its members left and no commit has advanced its
-    offset since."""
+    """The state 'nobody runs it' means that the members of the group have left, and that no commit
+    after they left has advanced an offset of the group."""
     history = History()
     for group in ("alive", "left", "alone", "reset", "odd"):
         history.commit(0, group, 10).generation(1, group, 1, member("m-1", 0))
@@ -413,7 +415,7 @@ def without_members() -> History:
 @pytest.mark.parametrize(
     ("commits_more", "verdict"), [(False, "stopped"), (True, "falling behind")]
 )
-def test_group_that_has_no_members_of_its_own_has_no_member_count(
+def test_member_count_of_a_group_without_a_group_record_is_null(
     tmp_path: Path, commits_more: bool, verdict: str
 ) -> None:
     history = without_members()

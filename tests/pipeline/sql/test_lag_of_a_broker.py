@@ -149,8 +149,8 @@ def test_lag_equals_the_unread_records_that_clients_recorded(
 
 
 def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path: Path) -> None:
-    """All records were written before both as-of times, so the ages of unread records differ by the
-    time between the two as-of times."""
+    """No record was written between the two as-of times. The age of an unread record therefore
+    differs by the time between them."""
     then_ms = time.time_ns() // 1_000_000
 
     now, then = (
@@ -184,7 +184,7 @@ def deleted(broker: Broker) -> Broker:
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_recreated_group_with_only_commits_has_no_member_count(
+def test_member_count_is_unknown_for_a_recreated_group_that_has_only_commits(
     deleted: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     out = tmp_path / "out"
@@ -206,7 +206,7 @@ def test_recreated_group_with_only_commits_has_no_member_count(
 
 
 @pytest.mark.parametrize("over_the_wire", [True, False])
-def test_prometheus_textfile_has_the_lag_and_the_summary_has_the_failing_groups(
+def test_lag_job_writes_a_textfile_and_returns_the_groups_in_the_states_that_fail_on_names(
     committed: Broker, tmp_path: Path, over_the_wire: bool
 ) -> None:
     where = committed.bootstrap if over_the_wire else str(committed.data)

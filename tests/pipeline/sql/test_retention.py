@@ -60,7 +60,9 @@ def test_offsets_of_classic_groups_expire_as_in_kafka(tmp_path: Path) -> None:
     ]
 
 
-def test_offsets_of_kip_848_groups_expire_when_not_subscribed(tmp_path: Path) -> None:
+def test_offset_of_a_kip_848_group_expires_when_no_member_subscribes_to_the_topic(
+    tmp_path: Path,
+) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", regex="ord.*", subscription=["named"])
@@ -196,7 +198,7 @@ def test_consumer_share_and_streams_groups_are_alive_while_they_have_members(
     ]
 
 
-def test_table_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> None:
+def test_table_named_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> None:
     history = History()
     for second in range(10):
         history.commit(second, "shop", 5)
@@ -223,7 +225,7 @@ def test_table_compaction_counts_removable_records_and_bytes(tmp_path: Path) -> 
     assert 100 < group_bytes < 180
 
 
-def test_table_compaction_counts_records_of_transactions_and_newer_group_types(
+def test_table_named_compaction_counts_records_of_transactions_and_of_kip_848_groups(
     tmp_path: Path,
 ) -> None:
     history = History().commit(0, "a", 5).commit(1, "a", 6, producer_id=1).marker(2, 1, ABORTED)

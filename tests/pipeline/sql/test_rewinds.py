@@ -14,7 +14,7 @@ from tests.pipeline.relations import Relations, stretch
 pytestmark = pytest.mark.pipeline
 
 
-def test_rewind_has_the_members_and_the_owner_of_the_partition(tmp_path: Path) -> None:
+def test_table_rewinds_has_the_group_members_and_the_owner_of_the_partition(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(1, "a", 4)  # before the first member joined
     history.generation(2, "a", 7, member("web-1", 0), member("web-2", 1))
     history.commit(3, "a", 9).commit(4, "a", 3).commit(5, "a", 6)
@@ -33,7 +33,9 @@ def test_rewind_has_the_members_and_the_owner_of_the_partition(tmp_path: Path) -
     ]  # fmt: skip
 
 
-def test_rewind_has_its_distance_in_seconds_between_record_times(tmp_path: Path) -> None:
+def test_rewound_seconds_are_the_time_between_the_records_at_old_and_new_offset(
+    tmp_path: Path,
+) -> None:
     history = History().commit(50, "a", 12).commit(51, "a", 2)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])
@@ -53,7 +55,9 @@ def test_transactional_rewind_belongs_to_the_member_that_committed_it(tmp_path: 
     ]
 
 
-def test_owner_of_a_rewind_is_the_member_with_the_partition(tmp_path: Path) -> None:
+def test_table_rewinds_names_the_member_that_owned_the_partition_at_the_rewind(
+    tmp_path: Path,
+) -> None:
     history = History().commit(0, "a", 100)
     group = ModernGroup(history, "a")
     group.member(1, "x-1")
@@ -87,7 +91,7 @@ def test_owner_of_a_rewind_is_the_member_with_the_partition(tmp_path: Path) -> N
     ]
 
 
-def test_owner_of_a_rewind_may_be_a_returned_static_member(tmp_path: Path) -> None:
+def test_table_rewinds_names_a_returned_static_member_as_the_owner(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", group_instance_id="till")
@@ -115,7 +119,7 @@ def test_members_at_a_rewind_are_unknown_after_an_undecodable_record(tmp_path: P
     assert made.rows("rewinds", "members", "generation") == [(None, 3)]
 
 
-def test_owner_of_a_rewind_is_null_for_a_streams_group_whose_topic_has_the_name_of_a_subtopology(
+def test_member_with_a_subtopology_is_not_the_owner_of_a_topic_with_the_same_name(
     tmp_path: Path,
 ) -> None:
     history = History()

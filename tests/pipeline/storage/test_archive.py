@@ -93,8 +93,7 @@ def test_damaged_records_are_quarantined_once_and_intact_copies_are_added_later(
 def test_archive_keeps_few_files_of_a_day_during_polls_and_merges_them_into_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test makes 1,000 polls in virtual time. Each poll adds rows. The number of files stays
-    within its bound."""
+    """The test makes 1,000 polls in virtual time. Each poll adds rows."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     read = 0
     written = 0
@@ -131,7 +130,7 @@ def test_archive_keeps_few_files_of_a_day_during_polls_and_merges_them_into_one_
         ([1000, 900, 800, 700, 600, 500, 400, 300, 200, 100, 50, 1], 2),
     ],
 )
-def test_newest_files_are_merged_until_the_preceding_file_is_larger_than_the_result(
+def test_archive_merges_its_newest_files_until_the_next_older_file_is_larger_than_the_sum(
     rows: list[int], count: int
 ) -> None:
     assert due(rows) == count
@@ -153,7 +152,7 @@ def test_many_rows_are_appended_in_several_commits(
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_archive_removes_old_stretches_and_end_offsets_of_a_topic_passed_as_forgotten(
+def test_append_with_forgotten_topics_removes_their_old_stretches_and_end_offsets(
     tmp_path: Path,
 ) -> None:
     ends = {name: TopicEnds(None, {0: 5}, START_MS) for name in ("orders", "bills")}
@@ -225,7 +224,7 @@ def test_archive_of_another_cluster_is_rejected(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_folder_with_foreign_files_is_rejected_and_unchanged(
+def test_archive_refuses_a_folder_with_other_files_and_keeps_these_files(
     tmp_path: Path, file: str, archived: bool, said: str
 ) -> None:
     if archived:
@@ -252,7 +251,7 @@ def test_invalid_manifest_is_rejected(tmp_path: Path, text: str, said: str) -> N
         Archive.open(str(tmp_path))
 
 
-def test_archive_with_foreign_files_is_readable_but_not_writable(tmp_path: Path) -> None:
+def test_archive_with_files_of_other_programs_is_readable_but_not_writable(tmp_path: Path) -> None:
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, range(3))])
     pq.write_table(pa.Table.from_batches([commits(0, range(9))]), tmp_path / "events" / "x.parquet")

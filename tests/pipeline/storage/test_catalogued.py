@@ -53,7 +53,7 @@ class Asked:
         return {}
 
 
-def test_run_continues_at_the_newest_day_common_to_all_tables() -> None:
+def test_run_continues_at_the_newest_day_that_is_in_every_table_of_the_run() -> None:
     store = CatalogStore("lake.muster", Asked(commits=THIRD, rates=SECOND, lag=None), None)
 
     assert store.since_ms(["commits", "rates", "lag", "rewinds"], None, None) == ms(A_DAY)
@@ -66,7 +66,7 @@ def test_option_since_in_a_catalog_is_rejected_unless_it_is_a_whole_day() -> Non
 
     with pytest.raises(WrongUse, match="--since 1970-01-02T00:00:00Z must be midnight UTC"):
         store.since_ms(["commits"], DAY_MS + 1, None)
-    with pytest.raises(PipelineError, match="continue from 2026-01-03: to write an earlier time"):
+    with pytest.raises(PipelineError, match="rows of 2026-01-03, but this run ends before"):
         store.since_ms(["commits"], None, ms(A_DAY))
 
 

@@ -132,9 +132,9 @@ def test_damaged_file_is_quarantined_and_the_other_files_are_read(
 
 
 def test_rows_of_a_truncated_file_are_replaced_by_damaged_rows(archive: Path) -> None:
-    """One row of kind damaged replaces the rows of each affected partition. The offset of the new
-    row follows the last record of this partition that the archive still has from this day or
-    earlier days."""
+    """For each partition with lost rows, the source returns one row of the kind DAMAGED. The row
+    has the offset at which the lost rows may begin: the offset after the last intact row of the
+    partition."""
     for table in ("events", "stretches"):
         os.truncate(live(archive, table, 1), 9)
 
@@ -282,7 +282,7 @@ def test_copying_a_damaged_archive_fails_once_and_succeeds_in_the_second_run(
     first, again = run(*words), run(*words)
 
     assert (first.code, again.code) == (1, 0), first.err + again.err
-    assert "has damaged files: run the command again, which leaves these files out" in first.err
+    assert "has damaged files: run the command again; the next run leaves these" in first.err
     assert "is damaged (it has damaged rows" in first.err
     assert (
         len([row for row in rows_of(tmp_path / "new", "events") if row["kind"] == "commit"]) == 4000
@@ -368,8 +368,8 @@ def test_read_only_archive_is_read_and_unchanged(archive: Path) -> None:
 
 
 def test_damaged_copy_in_a_read_only_archive_is_reported(archive: Path) -> None:
-    """A run quarantined the first damaged file. Then a second damaged file with the same name
-    replaced it."""
+    """A run moved a damaged file to the quarantine. The copy that was then put in its place is
+    damaged too."""
     file = live(archive, "events", 1)
     os.truncate(file, 9)
     Archive.open(str(archive)).close()
@@ -409,9 +409,9 @@ def test_file_without_read_permission_is_not_quarantined(
     assert places(archive)
 
 
-def test_reader_error_names_a_missing_file(archive: Path) -> None:
+def test_error_of_an_archive_reader_names_a_missing_file(archive: Path) -> None:
     live(archive, "events", 1).unlink()
-    with pytest.raises(PipelineError, match=r"is missing, but _archive.json lists it: restore it"):
+    with pytest.raises(PipelineError, match=r"is missing, but _archive.json lists it: restore the"):
         ArchiveSource(str(archive))
 
 
@@ -467,7 +467,9 @@ dying.everywhere(settled, sys.argv[1])
 
 
 @pytest.mark.pipeline
-def test_archive_recovers_when_killed_while_quarantining_files(tmp_path: Path) -> None:
+def test_archive_is_intact_when_a_process_was_killed_while_it_quarantined_files(
+    tmp_path: Path,
+) -> None:
     subprocess.run([sys.executable, "-c", SETTLING, str(tmp_path)], cwd=CHECKOUT, check=True)
     for folder in sorted(tmp_path.iterdir()):
         Archive.open(str(folder)).close()

@@ -220,7 +220,7 @@ def test_run_killed_before_publishing_leaves_tables_unchanged(
 
 
 @pytest.mark.campaign
-def test_killed_write_to_object_storage_keeps_the_files_of_the_previous_table(
+def test_previous_table_in_object_storage_is_intact_when_its_replacement_is_interrupted(
     run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in storage.items():

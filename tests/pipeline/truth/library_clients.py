@@ -32,8 +32,8 @@ from tests.pipeline.truth.wire_clients import Asker, Offsets
 WITHIN_S = 30.0
 STABLE = "Stable"
 VALUE = b"x" * 1000
-"""The value of each record. It is large, so that a job that reads a topic transfers visibly more
-bytes."""
+"""The value of each record. It is large, so that a test sees in the transferred bytes whether a job
+reads the records of a topic."""
 
 
 def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, list[list[int]]],
@@ -146,10 +146,11 @@ class Members:
         waiting.until(what, polled, WITHIN_S, tolerate=())
 
     def settle(self, *names: str, meanwhile: Callable[[], object] = bool) -> Generation:
-        """Waits until the broker describes exactly the members ``names`` in one epoch, and records
+        """Waits until the broker describes exactly the members ``names``, all in one epoch. Records
         this generation.
 
-        ``meanwhile`` is called repeatedly, to drive members of other clients.
+        ``meanwhile`` is called repeatedly during the wait, so that members in other client
+        libraries continue too.
         """
         made = Generation(group=self.group, kind="consumer")
 

@@ -35,13 +35,13 @@ class Made:
 
     @property
     def by_questions(self) -> bool:
-        """True if record times come from ListOffsets requests, in this run or when the archive was
-        written."""
+        """True if the record times come from ListOffsets requests to a broker. This run sent the
+        requests, or the run that wrote the archive sent them."""
         return self.over_the_wire or self.source.endswith("archive")
 
     def of(self, table: str, group: str | None = None) -> list[Row]:
-        """Returns the rows of a table, for one group or for all groups. Rows of a table with log
-        offsets are in log order."""
+        """Returns the rows of a table, for one group or for all groups. If the table has log
+        offsets, the rows are in log order."""
         rows = [row for row in self.tables[table] if group in (None, row.get("group_id"))]
         return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
 

@@ -42,8 +42,8 @@ DATES = {
 TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1, "copied": 4}
 HOUR_MS = 3_600_000
 AHEAD_MS = 50 * 365 * 24 * HOUR_MS
-"""The time in ms by which timestamps of topic `tomorrow` are in the future. It is so long that the
-timestamps of the stored history stay in the future."""
+"""The difference in ms between the timestamps in topic `tomorrow` and the actual time: 50 years, so
+that these timestamps are in the future whenever the test runs."""
 YEAR_MS = 365 * 24 * HOUR_MS
 ORDERS, PAYMENTS, TOMORROW = ("orders", 0), ("payments", 0), ("tomorrow", 0)
 SETTINGS = {"offsets.topic.num.partitions": "3"}
@@ -109,8 +109,8 @@ def transacted(world: World) -> None:
 
 
 def pending(world: World) -> None:
-    """Runs a group with a transaction that never ends. Commits outside transactions precede and
-    follow the offsets of the transaction."""
+    """Runs a group with a transaction that never ends. The group also commits outside the
+    transaction, before and after the commit in the transaction."""
     asker = world.asker()
     asker.commit("pending", {ORDERS: 30, ("orders", 1): 31}, "plain")
     producer = Producer(world.told, world.port, "pending")
@@ -121,8 +121,8 @@ def pending(world: World) -> None:
 
 
 def between(world: World) -> None:
-    """Runs a group whose transactional commits are superseded: newer plain commits are written
-    before the end markers."""
+    """Runs a group that commits in transactions. Before some transactions end, the group also makes
+    newer commits outside of transactions, which supersede the commits in the transactions."""
     asker, told = world.asker(), world.told
     one, two = (Producer(told, world.port, f"between-{n}") for n in (1, 2))
     asker.commit("between", {ORDERS: 40})
@@ -223,8 +223,8 @@ def static(world: World) -> None:
 
 
 def reborn(world: World) -> None:
-    """Runs a group that is deleted and created again. The lower offset that follows is not a
-    rewind."""
+    """Runs a group that is deleted and created again. After that, the group commits a lower offset,
+    which does not count as a rewind."""
     member = world.member("reborn", "first")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 70, ("orders", 1): 71})
@@ -281,8 +281,9 @@ def simple(world: World) -> None:
 
 
 def copies(world: World) -> None:
-    """Runs groups whose committed offsets are at copies of last year's records. The copies are
-    among live records, before live records, or alone."""
+    """Commits offsets in the topic `copied`, which contains copies of records from last year. In
+    some partitions, new records surround or follow the copies. Other partitions have only copies of
+    old records."""
     offsets = {("copied", 0): 50, ("copied", 1): 0, ("copied", 2): 250, ("copied", 3): 40}
     world.asker().commit("copies", offsets)
 
@@ -392,8 +393,8 @@ def feed(world: World) -> None:
     """Produces records with known timestamps into all topics.
 
     Topic orders gets records of an hour at uneven intervals, and payments gets all records at once.
-    Topic tomorrow gets future timestamps. Other topics get copies of last year's records: among
-    live records, before live records, alone, and by a mirror that is a year late.
+    Topic tomorrow gets future timestamps. Each other topic gets copies of last year's records:
+    between, before or without live records, or from a mirror that copies records a year late.
     """
     now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS

@@ -243,7 +243,7 @@ def test_transactional_commits_have_the_outcome_of_their_transaction(made: Made)
                 assert end.holds(ms(row["ended_at"])), (row, end)
 
 
-def test_sums_of_the_rows_of_table_rates_equal_the_recorded_commits(made: Made) -> None:
+def test_rows_of_table_rates_add_up_to_the_commits_that_the_clients_recorded(made: Made) -> None:
     expected: dict[tuple[str, str], list[int]] = {}
     for (group, topic, partition), commits in made.told.held().items():
         advances = previous(made.told, (group, topic, partition))
@@ -299,10 +299,10 @@ def test_table_generations_equals_the_generations_seen_by_members(made: Made) ->
     assert {group: life for group, life in lives.items() if life} == again == {"reborn": 1}
 
 
-def test_assignments_and_moves_equal_the_epochs_seen_by_members(made: Made) -> None:
-    """The clients recorded the epochs in which every member had reached its target assignment. The
-    tables must have the same assignment at the end of each of these epochs, and the same moves
-    between two of these epochs."""
+def test_tables_assignments_and_moves_equal_what_the_group_members_recorded(made: Made) -> None:
+    """The clients recorded each epoch in which every member had reached its target assignment. For
+    each recorded epoch, the tables must have the same assignment at its end, and the same moves
+    since the previous recorded epoch."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         told.setdefault(each.group, []).append(each)
@@ -351,10 +351,10 @@ def owners_of(generation: Generation | None) -> dict[tuple[str, int], str]:
 
 
 def unseen(row: dict[str, Any]) -> bool:
-    """Returns True if clients cannot see a generation.
+    """Returns True if clients cannot see the generation in a row of the table `generations`.
 
-    Kafka 4 writes generation 0 when the first member joins, and when a group changes its type. The
-    first epoch of a share group has no partitions.
+    There are three such cases: generation 0, which Kafka 4 writes when it creates a group; an epoch
+    that converts a group to another type; and an epoch of a share group without partitions.
     """
     return (
         row["generation"] == 0
@@ -438,7 +438,7 @@ def test_rewinds_have_the_partition_owner_at_the_time_of_the_rewind(made: Made) 
     assert {where[0] for where, _, _ in found} >= {"steady", "reset"}
 
 
-def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
+def test_table_expiring_offsets_has_the_expiry_rule_of_each_offset(made: Made) -> None:
     told = made.told
     pending = {commit.place for commit, outcome in told.outcomes() if outcome == OPEN}
     rows = {place(row): row for row in made.of("expiring_offsets")}
@@ -461,9 +461,9 @@ def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
 
 
 def written_last(told: Told, where: Place) -> Commit:
-    """Returns the commit that stored the last effective offset of a partition, with the time when
-    it was sent. Offsets of a transaction expire relative to this time, not to the end of the
-    transaction."""
+    """Returns the commit that stored the effective offset of a partition. Its time is the time at
+    which the client sent the commit, even in a transaction that ended later, since offsets expire
+    relative to the commit."""
     held = told.held()[where][-1]
     [*_, sent] = [
         each
@@ -479,7 +479,9 @@ def last_left(told: Told, group: str) -> Generation | None:
     return generations[-1] if generations else None
 
 
-def test_dead_groups_are_deleted_or_empty_without_offsets(made: Made) -> None:
+def test_table_dead_groups_lists_deleted_groups_and_empty_groups_without_offsets(
+    made: Made,
+) -> None:
     deleted = {each.group: "deleted" for each in made.told.of(Deletion)}
     expected = {g: why for g, why in deleted.items() if g not in made.told.listed}
     expected["idle"] = "empty and has no committed offsets"
@@ -603,7 +605,7 @@ def test_lag_in_records_equals_the_lag_that_kafka_consumer_groups_prints(made: M
     assert {where: row["lag_records"] for where, row in last.items()} == lag_by_tool(made.source)
 
 
-def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
+def test_pipeline_reads_at_most_twice_the_bytes_of_the_offsets_topic(made: Made) -> None:
     """The limit includes a few lookups of record times."""
     log, topic = (
         sum(file.stat().st_size for file in made.data.glob(f"{name}-*/*.log"))

@@ -1,7 +1,7 @@
-"""The record of the results that clients received.
+"""The results that clients received, with their times.
 
-Times are milliseconds of this machine's clock, which the broker also uses. The broker writes
-between a request (`before_ms`) and its response (`after_ms`).
+All times are in ms of this machine's clock, which the broker uses too. A write of the broker
+happened between the time of the request (`before_ms`) and the time of its response (`after_ms`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Commit(Span):
 
 @dataclass
 class Transaction(Span):
-    """A transaction that wrote offsets. The span is that of its EndTxn request."""
+    """A transaction that wrote offsets. The `Span` is the time from its EndTxn request to the
+    response."""
 
     number: int = 0
     producer_id: int | None = None
@@ -131,8 +132,8 @@ class Told:
     request."""
 
     def mark(self, name: str) -> None:
-        """Records the current time under ``name``. No client is active for `QUIET_MS` before and
-        after this time."""
+        """Records a time under ``name``, and blocks for 2 * `QUIET_MS`. So no client does anything
+        in the `QUIET_MS` before this time or the `QUIET_MS` after it."""
         self.marks[name] = now_ms() + QUIET_MS
         while now_ms() <= self.marks[name] + QUIET_MS:
             pass
@@ -167,11 +168,8 @@ class Told:
 
     def held(self) -> dict[Place, list[Commit]]:
         """Returns the effective commits and deletions of each group, topic and partition, in the
-        order of their effect.
-
-        The span of each commit is the time in which it took effect. For a transactional commit,
-        this is the span of the EndTxn request.
-        """
+        order of their effect. The span of a commit is the interval in which the commit took effect.
+        For a transactional commit, this is the span of the EndTxn request."""
         held: dict[Place, list[Commit]] = {}
         newest: dict[Place, int] = {}
         pending: dict[int, dict[Place, tuple[int, Commit]]] = {}

@@ -181,7 +181,7 @@ class Member(Asker):
 
     @property
     def person(self) -> Person:
-        """Returns the member in the form that a recorded generation contains."""
+        """Returns the member with its ids and partitions, as a `Person`."""
         return Person(self.member_id, self.client_id, self.instance, dict(self.held))
 
     def join(self) -> int:
