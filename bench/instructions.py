@@ -87,9 +87,9 @@ class Counted:
         """Stops the broker. Returns the number of instructions that callgrind counted."""
         self.wire.close()
         self.process.terminate()
-        _, told = self.process.communicate(timeout=STARTS_WITHIN_S)
-        found = re.search(r"Collected : (\d+)", told)
-        assert found is not None, told
+        _, printed = self.process.communicate(timeout=STARTS_WITHIN_S)
+        found = re.search(r"Collected : (\d+)", printed)
+        assert found is not None, printed
         return int(found[1])
 
 
@@ -107,8 +107,8 @@ def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
 
 
 def consumer_heartbeat(wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Joins a consumer group (KIP-848). Returns a ConsumerGroupHeartbeat request of its member that
-    reports no change."""
+    """Joins a consumer group (KIP-848). Returns a heartbeat of the new member, which reports no
+    change."""
     member: dict[str, Any] = {
         "group_id": "counted-too",
         "member_id": "q7fz0bVIQ0qXr6bKq3fzAA",

@@ -54,7 +54,7 @@ def tell(what: str, found: Restart, goal_s: float | None) -> None:
 
 
 def main() -> None:
-    """Measures in a temporary directory, or in the directory that ``--data`` names."""
+    """Runs the benchmark in the directory of ``--data``, or in a temporary directory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--scale", type=float, default=1.0, help="the share of 20,000 groups")
     parser.add_argument(

@@ -112,8 +112,8 @@ def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[f
     connection = process.connected()
     first = [f"id-{n}" for n in range(0, ids, max(1, ids // 400))]  # some of every shard
     while True:
-        told = connection.call("DescribeTransactions", 0, transactional_ids=first)
-        if not any(each["error_code"] for each in told["transaction_states"]):
+        response = connection.call("DescribeTransactions", 0, transactional_ids=first)
+        if not any(each["error_code"] for each in response["transaction_states"]):
             break
         time.sleep(0.01)
     found = asked(connection, ids)

@@ -34,8 +34,8 @@ class Work:
     commits: int
     number: int = 0
     sent: dict[int, int] = field(default_factory=dict)
-    """The number of the last commit that each group sent, by group. A commit's number is also the
-    offset that the commit has in all partitions."""
+    """By group: the number of the last commit that was sent for it. Commit n commits offset n in
+    all partitions."""
     acked: dict[int, int] = field(default_factory=dict)
     members: dict[int, tuple[str, int]] = field(default_factory=dict)
     pieces: dict[int, list[bytes]] = field(default_factory=dict)

@@ -114,21 +114,21 @@ def run_job(data: str, out: str, job: str) -> None:
         source = open_source(data)
         engine = DuckEngine(scratch, processes_for(source.records_estimate()))
         summary = run(engine, JOBS[job], source, Store(out), Options(with_topics=False))
-    told(began, summary.events, cpu_of([os.getpid()]))
+    report(began, summary.events, cpu_of([os.getpid()]))
 
 
 def read_plainly(data: str) -> None:
-    """Decodes every record in one thread without keeping it. Prints the measurements of this
-    process."""
+    """Decodes all records in one thread and discards them. Prints the time and the number of
+    records."""
     from pipeline.sources.open import open_source
 
     began, rows = time.monotonic(), 0
     for part in open_source(data).event_parts(None) or ():
         rows += sum(batch.num_rows for batch in part.read())
-    told(began, rows, time.process_time())
+    report(began, rows, time.process_time())
 
 
-def told(began: float, events: int, cpu_s: float) -> None:
+def report(began: float, events: int, cpu_s: float) -> None:
     seconds = time.monotonic() - began
     print(json.dumps({"seconds": seconds, "events": events, "cpu_s": cpu_s}))
 
@@ -196,8 +196,8 @@ def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
     memory.join()
     if process.returncode:
         raise SystemExit(f"{what} failed:\n{errors[-3000:]}")
-    told: dict[str, float] = json.loads(out.strip().splitlines()[-1])
-    return told, memory.peak_mb
+    report: dict[str, float] = json.loads(out.strip().splitlines()[-1])
+    return report, memory.peak_mb
 
 
 def main() -> None:

@@ -45,7 +45,8 @@ CLIENTS = 16
 OTHER_CLIENTS = (1, 100)
 LOAD_TIMEOUT_S = 120
 SETTINGS = {"file.delete.delay.ms": "0"}
-"""The files of a measured topic are deleted at once, so that they do not fill the disk."""
+"""The settings of a measured topic. The files of the topic are removed as soon as it is deleted, so
+that they do not fill the disk."""
 
 
 class Load(NamedTuple):
@@ -71,8 +72,8 @@ class Measured(NamedTuple):
 
 
 def loads() -> Iterator[Load]:
-    """Yields each combination of size, codec and acks for 16 clients, then 1 and 100 clients with
-    plain records of 1,000 bytes."""
+    """Yields the measured cases: first all combinations of size, codec and acks with 16 clients,
+    then uncompressed records of 1,000 bytes with 1 client and with 100 clients."""
     for size in SIZES:
         for codec in CODECS:
             for acks in ("1", "all"):

@@ -6,9 +6,9 @@ The tool runs a broker with HTTP in its own process. Every group has committed a
 partition of one topic, and has lag in all of them. The tool measures two kinds of scrapes: with the
 ages of all records known, and after every commit has moved to a record whose age is unknown. A task
 that runs in every round of the event loop measures the CPU time between two of its runs; the
-longest is the pause. The scraping client runs in another process. The output shows the CPU time of
-the loop's thread, and separately that of the thread that looks up ages (at most a quarter of a
-core).
+longest of these times is the longest pause. The scraping client runs in another process. The output
+shows the CPU time of the event loop's thread, and separately the CPU time of the thread that looks
+up ages (at most a quarter of a core).
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> Non
 
 
 async def pauses(longest: list[float]) -> None:
-    """Runs in every round of the event loop. Stores the longest CPU time between two rounds in
-    ``longest[0]``."""
+    """Measures in an endless loop how much CPU time each iteration of the event loop takes. Stores
+    the maximum in ``longest[0]``."""
     before = time.thread_time()
     while True:
         await asyncio.sleep(0)

@@ -1,11 +1,11 @@
 """Connects the tools to secured brokers, configured by Kafka's own properties.
 
-    --command-config FILE   the load's properties, as for Kafka's tools: security.protocol, sasl.*
+    --command-config FILE   the properties of the clients: security.protocol, sasl.*
     --server-config FILE    the properties of the started brokers: ssl.*, authorizer ...
 
-A tool gives each broker a listener with the protocol of ``--command-config``. The brokers also use
-the user of that file for connections to each other. The tools ignore listeners, directories and
-HTTP settings in the file of ``--server-config``.
+A tool gives each broker a listener with the protocol of ``--command-config``. For connections to
+each other, the brokers log in with the user of ``--command-config``. The tools ignore listeners,
+directories and HTTP settings in the file of ``--server-config``.
 """
 
 from __future__ import annotations

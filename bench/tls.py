@@ -47,7 +47,7 @@ class TlsMuster(Broker):
 
 
 def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
-    """Returns the latencies of heartbeats in ms. The broker does not know their member id. Measures
+    """Returns the latencies of heartbeats in ms. The heartbeats have an unknown member id. Measures
     for `QUIET_S` seconds or, if ``until`` is a process, until this process exits."""
     waited = []
     end = time.monotonic() + (QUIET_S if until is None else STORM_S_MAX)

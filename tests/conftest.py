@@ -50,10 +50,10 @@ def old_client_broker(
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Yields a function that starts a broker with the given settings. All its brokers are killed
-    when the test ends.
+    """Yields a function that starts a broker with the given settings. All brokers that the function
+    started are killed when the test ends.
 
-    ``command`` runs another Muster than the tested one.
+    ``command`` starts the broker; the default is the Muster under test.
     """
     made: list[Broker] = []
 
@@ -101,9 +101,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Selects tests by tier, and lets SIGINT interrupt the programs that tests start.
 
-    A shell starts background jobs with SIGINT ignored, and child processes inherit an ignored
-    signal. Child processes do not inherit a signal handler, so a handler makes only pytest itself
-    ignore SIGINT.
+    If a shell starts pytest in the background, pytest ignores SIGINT, and so would all its child
+    processes. Therefore pytest sets a handler that does nothing: child processes do not inherit it,
+    and react to SIGINT.
     """
     config.pluginmanager.register(tiers.Tiers(config), "muster-tiers")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

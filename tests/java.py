@@ -37,9 +37,9 @@ KAFKA_OLD = "kafka-0.10.2.2"
 
 
 def test_id(value: object) -> str | None:
-    """If the parameter names the Kafka 4 release of this run, returns an id for the parameter, else
-    None. The id is the same for each release, so that a test is always in the same slice of the
-    campaign."""
+    """Returns an id for a test parameter that names the Kafka 4 release of this run; None for any
+    other parameter. The id does not contain the release. So a test is in the same slice of the
+    campaign with every release."""
     is_new = isinstance(value, str) and value.endswith(RELEASE)
     return f"{str(value).removesuffix(RELEASE)}new" if is_new else None
 
@@ -185,7 +185,8 @@ when the JVM has ended."""
 
 @contextmanager
 def archiving(name: str, main_class: str) -> Iterator[None]:
-    """Lets a JVM that starts and ends in the block write a class data archive if none exists."""
+    """Makes a JVM that starts and ends in the `with` block write the class data archive of the
+    program. Does nothing if the archive exists."""
     archive = _archive(name, main_class)
     if archive.exists():
         yield

@@ -227,8 +227,8 @@ class SimulatedFiles(MemoryFiles):
             raise OSError(fault.code, os.strerror(fault.code), path)
 
     def room(self, more: int) -> int:
-        """Returns the free bytes after a file has grown by ``more`` bytes. A negative result means
-        that the disk is too small."""
+        """Returns the number of bytes that remain free if the files grow by ``more`` bytes;
+        negative if the disk is too small for this."""
         if more > 0 and self.capacity_bytes == UNBOUNDED:
             return UNBOUNDED - more  # a write only checks the limit
         inodes = {id(inode): inode for inode in list(self.names.values())}

@@ -31,19 +31,19 @@ from _pytest.mark import ParameterSet
 TIERS = ("test", "campaign", "soak")
 SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
-"""A file with the duration of each test in the tier `campaign`, and with the slice of the tier that
-runs it, by node id. The duration in seconds includes set-up and tear-down."""
+"""A file that has, for each test of the tier `campaign` (by node id), the test's duration and the
+slice of the tier that runs the test. The duration in seconds includes set-up and tear-down."""
 RECORDINGS = RECORDED.parent.parent / "build" / "durations"
 """The folder with one file for each slice of the campaign that ran with `--record-durations`."""
 LONG_S = 20.0
-"""A duration in seconds. Tests that take longer start first, so that no worker runs alone at the
-end."""
+"""Tests that take longer than this number of seconds start first. If such a test started last, one
+worker would run alone at the end."""
 SPLIT_S = 120.0
 """A duration in seconds. If the tests of a file take longer, they are assigned to several slices.
 The tests of other files stay together, because they share fixtures."""
 SPLIT = "tests/simulation/"
-"""A folder whose test files share no fixtures. The seeds and planted faults of a file are divided
-among the slices of `make campaign`."""
+"""A folder whose tests share no fixtures. Therefore the tests of one file, with their seeds and
+planted faults, may be in different slices of `make campaign`."""
 OTHER_PROGRAMS = ("interop", "faults", "pipeline")
 T = TypeVar("T")
 INSTALL = re.compile(r"apt-get install -y ([a-z0-9 .+-]+)")
@@ -73,10 +73,12 @@ def recorded() -> dict[str, tuple[int, float]]:
 
 
 def deal(seconds: Mapping[str, float]) -> dict[str, int]:
-    """Assigns tests to slices. Returns the slice by node id.
+    """Distributes the tests to the slices, so that all slices take about the same time. Returns the
+    slice of each test, by node id.
 
-    The longest file is assigned first, and each file to the slice with the least total time. A file
-    stays in one slice unless it takes longer than `SPLIT_S` or is in `SPLIT`.
+    The tests of a file are in the same slice, unless they take longer than `SPLIT_S` or the file is
+    in `SPLIT`. The longest file is assigned first, and each file goes to the slice with the
+    shortest total time so far.
     """
     files: defaultdict[str, list[str]] = defaultdict(list)
     for node in seconds:
@@ -97,7 +99,8 @@ def deal(seconds: Mapping[str, float]) -> dict[str, int]:
 
 @functools.cache
 def _slices() -> dict[str, int]:
-    """Returns the slice by node id. A file whose tests are all in one slice also has an entry."""
+    """Returns the number of the slice of each campaign test, by the node id of the test. If all
+    tests of a file are in one slice, the result also has this number under the path of the file."""
     by_node = {node: number for node, (number, _) in recorded().items()}
     by_file: defaultdict[str, set[int]] = defaultdict(set)
     for node, number in by_node.items():
@@ -145,10 +148,12 @@ def _recording(number: int) -> Path:
 
 
 def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
-    """Returns the tests in an order in which each worker starts with its share of the long tests.
+    """Returns the tests in an order in which the long tests run first, and each worker has the same
+    number of them.
 
-    A worker runs its part of the list in order, and then takes tests from the end of another
-    worker's part. A long test at the end of a part would therefore run alone for minutes.
+    Each worker runs its own part of the list from the beginning, and then takes tests from the end
+    of another worker's part. Therefore the long tests must not be at the end of a part: a worker
+    would run one of them while all others have finished.
     """
     long = [node for node in nodes if is_long(node)]
     short = [node for node in nodes if not is_long(node)]

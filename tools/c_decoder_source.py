@@ -148,11 +148,13 @@ class _Made:
 
     def __init__(self, source: str) -> None:
         self.inner: list[str] = []
-        """C variables of the tuples and lists inside the tuple."""
+        """The C variables for the tuples and lists inside the tuple that this code creates."""
         self.puts: list[str] = []
-        """C conditions that create the inner tuples and lists, and put them into the tuple."""
+        """C conditions. Each condition creates one of the ``inner`` tuples or lists, and puts it
+        into its tuple."""
         self.constants: list[str] = []
-        """C conditions of the function's `if`. Each condition puts one constant into the tuple."""
+        """Conditions in the `if` of the generated C function. Each condition calls a function that
+        puts a constant into the tuple, and is false if this call fails."""
         self.places: dict[str, tuple[str, int]] = {}
         """For each variable in the Python source: the tuple that contains the variable, and the
         variable's index in this tuple."""

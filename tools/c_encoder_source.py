@@ -54,10 +54,10 @@ static bool
 """)
 
     def _take(self, names: Sequence[str], array: str, source: str = "") -> tuple[str, list[str]]:
-        """Defines the variables ``names`` as the elements of the C array ``array``.
+        """Lets the generated code read the elements of the tuple ``source`` by the variable names
+        ``names``, through the C array ``array``.
 
-        Returns the C declarations and the conditions that unpack the tuple ``source`` into this
-        array.
+        Returns the C declarations, and the conditions that unpack the tuple into the array.
         """
         self._values |= {name: f"{array}[{index}]" for index, name in enumerate(names)}
         declaration = f"    /* {', '.join(names)} */\n"
@@ -83,7 +83,8 @@ static bool
 """)
 
     def _struct(self, fields: Sequence[Field], path: str) -> list[str]:
-        """Returns C conditions that together write the fields of a struct."""
+        """Returns C expressions that write the fields of a struct. Each expression is true if its
+        write succeeded."""
         writes = []
         for field in fields:
             if field.tag is not None:

@@ -17,16 +17,16 @@ class Shape(NamedTuple):
     """Type aliases of the generated module, by name. ``Request`` is the type of the request
     tuple."""
     result: Callable[[int], str]
-    """Returns the source of the request tuple for a version. The source uses the variables of the
-    decoder."""
+    """Returns, for a version, the source code that creates the request tuple. The code uses the
+    variables of the decoder."""
     slow_shape: str
     """The source of ``_shape(version, value)``, which converts a dict of the reference codec to the
     request tuple."""
     rows: dict[str, tuple[str, Callable[[int], str]]] = NONE
-    """Type and source of the tuples that represent the elements of an array, by the variable of the
-    array."""
+    """The arrays whose elements are decoded to tuples, by variable name. Each has the type of the
+    tuples, and a function that returns the source of a tuple for a version of the API."""
     columns: Sequence[str] = ()
-    """Arrays that are decoded as columns, with one tuple per field."""
+    """Arrays that are decoded to one tuple per field, with the values of this field."""
     arguments: Sequence[str] = ()
     """Arguments of the encoder, after the correlation id. Empty if the API has no generated
     encoder."""
@@ -34,17 +34,17 @@ class Shape(NamedTuple):
     """Variable names of response fields that differ from Kafka's names, by path. ``path[]`` is an
     element of an array."""
     before: Callable[[int], list[str]] = lambda _: []
-    """Returns the first lines of the encoder for a version."""
+    """A function that returns the first source lines of the encoder for a version."""
     in_chunks: bool = False
     """True if the encoder returns a list of chunks. ``path.size`` is then the name of the size of a
     records field."""
 
 
 def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:
-    """Returns a function that returns the source of a tuple for a version.
+    """Returns a function that returns, for a version, the Python source of a tuple.
 
-    A part (name, since, before) is ``name`` from version ``since`` on, and ``before`` in older
-    versions.
+    ``parts`` are the elements of the tuple. For a part (name, since, before), the element is
+    ``name`` from version ``since`` on, and ``before`` in older versions.
     """
 
     def source(version: int) -> str:

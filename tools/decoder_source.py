@@ -17,7 +17,8 @@ COLUMNS = {
     "committed_leader_epoch": "leader_epochs",
     "commit_timestamp": "timestamps",
 }
-"""Names of the variables for the columns of a commit's partitions, by field."""
+"""By field of a partition in a commit: the name of the variable that contains the column of this
+field."""
 
 
 def struct_name(kind: str, formats: Sequence[str]) -> str:

@@ -49,8 +49,8 @@ def _differ(what: str, ours: Any, theirs: Any) -> Iterator[str]:
 
 
 def check_magic2(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Yields the errors of a vector of record batches: in headers, in records, and in the bytes
-    after encoding the records again."""
+    """Yields the differences between ``vector``, the expected content of record batches, and
+    ``data``: in headers, in records, and in the bytes after encoding the records again."""
     headers = [header for header, _ in batch.iter_batches(data)]
     append_time = vector["timestamp_type"] == "LogAppendTime"
     said = []

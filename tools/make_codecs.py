@@ -162,13 +162,13 @@ def encoder(api: Api, shape: Shape, version: int) -> Source:
 
 
 def _frame(shape: Shape) -> str:
-    """Returns the type of an encoder's result, as source."""
+    """Returns source code: the return type of a generated encoder."""
     return "list[Any]" if shape.in_chunks else "bytes"
 
 
 def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> dict[int, Source]:
-    """Returns the sources by version. Consecutive versions with the same format share one
-    function."""
+    """Returns the source of a function for each version. Consecutive versions with the same format
+    have the same `Source` object, and thus share one function."""
     sources: dict[int, Source] = {}
     for version in api.versions:
         source = make(api, shape, version)

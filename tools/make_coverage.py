@@ -112,7 +112,7 @@ def needs(rights: Rights) -> str:
         noun = NOUNS[hidden.kind]
         parts.append(f"shows each {noun} on which {hidden.operation.name} is allowed{of_all}")
     parts += map(own_right, rights.own)
-    parts += map(told, rights.tells)
+    parts += map(described, rights.tells)
     return "; ".join(parts) or f"nothing: {rights.why_none}"
 
 
@@ -133,7 +133,7 @@ def own_right(own: HandlerAcl) -> str:
     return f"{when}{own.operation.name} on {own.of}{unless}"
 
 
-def told(tells: AuthorizedOperations) -> str:
+def described(tells: AuthorizedOperations) -> str:
     """Returns text about the authorized operations that a response contains."""
     each = "the" if tells.kind is ResourceType.CLUSTER else "each"
     to_whom = "" if tells.need is None else f", with {right(tells.need)}"

@@ -66,8 +66,8 @@ def make_pyz(wheel: Path, target: Path) -> None:
 
 
 def files_of(wheels: dict[str, bytes]) -> list[str]:
-    """Returns a line with the size of each file, from which the start script detects a damaged
-    cache."""
+    """Returns one line for each file in the wheels, with its name and size. The start script
+    compares them with the unpacked files, to detect damage."""
     found = []
     for data in wheels.values():
         with zipfile.ZipFile(io.BytesIO(data)) as opened:

@@ -86,8 +86,8 @@ class Merger:
         return f"Field({', '.join(arguments)})"
 
     def is_nullable(self, type_: Any, path: str) -> bool:
-        """Returns True if a value may be null. A list names the nullable structs, because the
-        schemas do not mark them."""
+        """Returns True if a value of this type may be null. The schemas do not say which structs
+        may be null, so `nullable_structs` lists them."""
         if isinstance(type_, dict):
             return bool(type_["nullable"])
         if isinstance(type_, list):

@@ -2,9 +2,9 @@
 
     python tools/make_proofs.py [--check]
 
-A test names the statements that it proves by `@pytest.mark.proves("transactions 12")`, a module by
-its `pytestmark`. An argument with a slash is a file of tests/ that the test reads. With --check
-the tool writes nothing and exits 1 if the page is out of date or a mark is wrong.
+A test lists its statements in `@pytest.mark.proves("transactions 12")`, and a module lists them in
+its `pytestmark`. An argument with a slash is a file of tests/ that the test reads. With --check the
+tool writes nothing, and exits 1 if the page is out of date or a mark is wrong.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def in_module(file: str, module: ast.Module) -> Iterator[Proof]:
 
 
 def marks(file: str, test: str, tree: ast.AST) -> Iterator[Proof]:
-    """Yields the proofs from the marks in ``tree``, which is a part of a module."""
+    """Yields the proofs of all marks `proves` in the syntax tree ``tree``."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("mark.proves"):
             continue

@@ -2,7 +2,8 @@
 
 The wheels are unpacked to the folder `muster/DIGEST` in the user's cache. The folder gets this name
 only when it is complete. If two processes start at the same time, the second one waits. A folder
-with changed files is replaced. The module imports only what it needs if the folder is complete.
+with changed files is replaced. To start fast, this module at first imports only the modules that a
+start with a complete folder needs.
 """
 
 import os

@@ -75,9 +75,9 @@ def changes(old: Layout, new: Layout) -> list[str]:
     words = []
     for text, listed in (("adds", added), ("drops", gone), ("changes", both)):
         # The fields inside an added or removed struct are not listed.
-        told = [p for p in listed if not any(p.startswith(f"{other}.") for other in listed)]
-        if told:
-            words.append(f"{text} {', '.join(told)}")
+        outer = [p for p in listed if not any(p.startswith(f"{other}.") for other in listed)]
+        if outer:
+            words.append(f"{text} {', '.join(outer)}")
     return words
 
 

@@ -40,7 +40,7 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
         began, elected, new = _other_elected(cluster, client, connections)
         until(lambda: all(_controller_id(each) == new for each in connections) or None)
         named = time.perf_counter()
-        _until_told(cluster, new, connections)
+        _until_updated(cluster, new, connections)
         done = time.perf_counter()
     for each in connections:
         each.close()
@@ -73,10 +73,10 @@ def _other_elected(
         elected, new = time.perf_counter(), controller_of(client)
         if new != old:
             return began, elected, new
-        _until_told(cluster, new, connections)
+        _until_updated(cluster, new, connections)
 
 
-def _until_told(
+def _until_updated(
     cluster: MeasuredCluster, controller: int, connections: list[RawConnection]
 ) -> None:
     """Creates a topic on the controller, and waits until every broker knows the topic."""

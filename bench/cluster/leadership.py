@@ -75,7 +75,8 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 
 @contextmanager
 def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[str]]:
-    """Yields a running process that has written to all partitions of the broker ``leader``."""
+    """Yields a running load generator that writes to the partitions of the broker ``leader``. It
+    has already written to each of them once."""
     at = f"127.0.0.1:{cluster.ports[leader]}"
     command = cluster.load_command(_FLAGS, leader=at, secs=_PROBER_S_MAX)
     pipe = subprocess.PIPE

@@ -22,7 +22,7 @@ broker."""
 
 @pytest.fixture(params=range(int(os.environ["TESTS"])))
 def number(request: pytest.FixtureRequest) -> int:
-    """The number of a run, from 0."""
+    """The index of this repetition of the test, from 0."""
     count: int = request.param
     return count
 
@@ -44,8 +44,8 @@ def produce(producer: Producer, topic: str, value: bytes) -> None:
 
 
 def consumed(cluster: Any, count: int) -> list[bytes | None]:
-    """Returns the values of ``count`` records, which a new member of the group of the test reads
-    from the beginning."""
+    """Lets a new member of the test's group read ``count`` records from the beginning, and returns
+    their values."""
     worker = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

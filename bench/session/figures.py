@@ -12,6 +12,6 @@ FILE = "SESSION_FIGURES"
 
 
 def write(figures: Mapping[str, float]) -> None:
-    """Writes the measured figures of this test session to a file, by the title of the table column
-    that shows the figure."""
+    """Writes the measured figures of this test session to a file. The keys are titles of columns in
+    the table of results."""
     Path(os.environ[FILE]).write_text(json.dumps(figures))

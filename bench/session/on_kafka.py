@@ -20,7 +20,8 @@ LIKE_MUSTERS = {
 
 
 class Served:
-    """The broker that all tests share, with the names of the topic and group of one test."""
+    """The broker that all tests share. It has the names of the topic and of the group that one test
+    uses."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap_servers = bootstrap

@@ -1,5 +1,5 @@
-"""The fixtures of a session on Muster, based on the fixture `muster`, whose broker is empty for
-each test."""
+"""The fixtures with which the benchmark session runs on Muster. They use the fixture `muster`,
+which yields an empty broker to each test."""
 
 from __future__ import annotations
 

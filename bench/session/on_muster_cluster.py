@@ -40,7 +40,7 @@ class Started:
 
 
 class Served:
-    """The cluster of a benchmark session, as one test uses it."""
+    """The interface with which a test of the benchmark session uses the measured cluster."""
 
     orders = "orders"
     group = "billing"

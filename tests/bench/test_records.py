@@ -15,7 +15,7 @@ from tests.brokers import Broker, running
 ROW = Load("produce", 1000, "lz4", "all", 16)
 
 
-def test_loads_combine_each_size_codec_and_acks_and_differ() -> None:
+def test_benchmark_loads_are_different_combinations_of_size_codec_and_acks() -> None:
     found = list(loads())
     assert len(set(found)) == len(found) == 9 * 3 + 4
     assert {(each.api, each.clients) for each in found} == {
@@ -24,7 +24,7 @@ def test_loads_combine_each_size_codec_and_acks_and_differ() -> None:
 
 
 @pytest.mark.parametrize("load", [ROW, ROW._replace(record_bytes=10_000, codec="none")])
-def test_batch_has_the_values_of_its_load(load: Load) -> None:
+def test_bench_batch_has_the_record_size_and_codec_of_the_load(load: Load) -> None:
     data = batch(load)
     ((header, _),) = iter_batches(data)
     assert [record.value for record in records_of(data, header)] == values(load.record_bytes)
@@ -42,7 +42,7 @@ def test_line_has_the_medians_and_the_ratios_of_muster_to_kafka() -> None:
 
 
 @pytest.mark.campaign
-def test_records_of_a_running_broker_are_measured(
+def test_bench_records_measures_a_running_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program("go", "golang-go")

@@ -54,7 +54,9 @@ def test_bench_versus_scenarios_use_only_options_of_the_load_generator(versus: M
         assert {each[1:] for each in words[::2]} <= options
 
 
-def test_every_name_in_the_set_echoed_of_bench_versus_is_a_scenario(versus: ModuleType) -> None:
+def test_each_name_in_constant_echoed_is_used_by_a_scenario_of_bench_versus(
+    versus: ModuleType,
+) -> None:
     used = {flags.split()[1] for _, flags, _ in versus.SCENARIOS}
     assert used >= versus.ECHOED
 
@@ -70,7 +72,7 @@ def test_bench_versus_reports_medians_of_all_rounds(versus: ModuleType) -> None:
     }
 
 
-def test_bench_versus_reports_rebalance_times_as_latencies(versus: ModuleType) -> None:
+def test_bench_versus_shows_rebalance_times_in_the_columns_of_latencies(versus: ModuleType) -> None:
     for kind in ("rejoin", "stable"):
         run = {f"{kind}_p50_ms": 5.0, f"{kind}_max_ms": 6.0, "rss_MiB": 4}
         found = versus.medians([{**run, "server_cpu_us_member_round": 7.0}])

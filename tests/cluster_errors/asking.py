@@ -80,7 +80,8 @@ DIFFERS = {
 
 
 def written() -> dict[str, Codes]:
-    """Returns Kafka's recorded error codes, by the name of the `Cell` (one case of the table)."""
+    """Returns Kafka's recorded error codes, by the name of the `Cell` (a request and the situation
+    in which it is sent)."""
     found: dict[str, Codes] = json.loads(OF_KAFKA.read_text())
     return found
 

@@ -51,9 +51,9 @@ class Cluster:
     ports: Mapping[int, int]
     controller: int
     of_group: int
-    """The coordinator of GROUP. The group has committed offsets and no members."""
+    """The broker that coordinates the group GROUP, which has committed offsets and no members."""
     of_transaction: int
-    """The coordinator of TRANSACTION. No producer has used this transactional id."""
+    """The broker that coordinates the transactional id TRANSACTION, which no producer has used."""
     stands_for: Mapping[Any, Any]
     """The values that replace the placeholders TOPIC_ID and DIRECTORY in requests."""
 

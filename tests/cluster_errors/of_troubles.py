@@ -16,8 +16,7 @@ from tests.cluster_errors.of_partitions import of_partition
 
 
 def leaderless() -> Iterator[Cell]:
-    """Yields requests for the partition without a leader. They are sent to broker 1, which is the
-    controller."""
+    """Yields requests about a partition without a leader, for broker 1, which is the controller."""
     for name, version, value in of_partition(LOST, 0):
         yield Cell(f"{name} of a leaderless partition", version, value)
     for version in (0, 1, 8, 12):

@@ -61,7 +61,7 @@ def test_wheel_contains_only_the_musterd_package(wheel: Path) -> None:
     assert wheel.name == f"musterd-{__version__}-py3-none-any.whl"
 
 
-def test_compiled_wheel_adds_the_compiled_codecs_to_the_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_compiled_wheel_has_the_files_of_the_pure_wheel_and_the_compiled_codecs(wheel: Path, tmp_path: Path) -> None:
     program("cc", "gcc")
     made = compiled_wheel.make(wheel, tmp_path)
 

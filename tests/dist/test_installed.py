@@ -97,13 +97,13 @@ def test_wheel_installs_one_package_and_one_command(clean: Environment) -> None:
     assert commands == {"../../../bin/muster"}
 
 
-def test_pipeline_job_on_duckdb_commits_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
+def test_pipeline_job_commits_on_duckdb_writes_the_committed_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
     assert offsets_committed_by(with_pipeline, tmp_path, "duckdb") == [10, 40]
 
 
 @pytest.mark.pipeline
 @pytest.mark.timeout(900)
-def test_pipeline_job_on_spark_commits_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
+def test_pipeline_job_commits_on_spark_writes_the_committed_offsets(with_pipeline: Environment, tmp_path: Path) -> None:
     assert offsets_committed_by(with_pipeline, tmp_path, "spark") == [10, 40]
 
 

@@ -29,8 +29,8 @@ _CHUNK_FRAMES = 32
 
 @dataclass
 class History:
-    """The commits of one group, over all lives of the broker: how many were sent and how many were
-    acknowledged."""
+    """The numbers of sent and of acknowledged commits of one group, also from before the broker was
+    killed and restarted."""
 
     topic: str
     partitions: int
@@ -117,8 +117,7 @@ class CommitStream:
                 self.history.sent = self.numbers[whole - 1]
 
     def _whole(self, position: int) -> int:
-        """Returns the number of requests whose last byte is before a position of the byte
-        stream."""
+        """Returns the number of requests that end at or before ``position`` in the byte stream."""
         return bisect.bisect_right(self.ends, position)
 
     def read(self) -> None:
@@ -137,11 +136,9 @@ class CommitStream:
         self.answers += 1
 
     def arrived(self, queues: dict[tuple[int, int], tuple[int, int]]) -> int:
-        """Returns how many complete requests the broker's process has read, as a lower bound.
-
-        The bound comes from the number of written bytes, minus the bytes in the kernel's buffers of
-        both sockets.
-        """
+        """Returns a lower bound of the number of complete requests that the broker's process has
+        read. It is computed from the number of bytes that the client has written, minus the bytes
+        that are still in the socket buffers of the kernel."""
         mine, its = self.ports
         unsent, _ = queues[mine, its]
         _, unread = queues[its, mine]

@@ -1,9 +1,9 @@
 """The most expensive requests of 1 MB that an API allows, generated from the schema of the API.
 
 For each array at any depth, there are requests with as many elements as fit into 1 MB, and requests
-with as many elements as the API's budget allows. The elements are empty, distinct, have existing
-names, or have the longest text. Other requests have many tagged fields. Some Produce batches
-decompress to large sizes.
+with as many elements as the API's budget allows. In each request, the elements are either empty, or
+distinct, or the names of existing objects, or of the maximum length. Other requests have many
+tagged fields. Some Produce batches decompress to large sizes.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _values(
 def _many(
     api: Api, version: int, path: tuple[str, ...], texts: str, most: int | None, hints: Any
 ) -> dict[str, Any]:
-    """Returns a request whose array at ``path`` is as long as ``most`` or 1 MB allow. Each
-    enclosing array has one entry."""
+    """Returns a request with a long array at ``path``. The array has ``most`` elements, or fewer if
+    the request would be larger than 1 MB. Each enclosing array has one entry."""
     array = api.message(version, is_request=True).array(*path)
     element = _element_at(api, path)
     room = BYTES - 100
@@ -136,7 +136,7 @@ def _many(
 
 
 def _is_array(api: Api, path: Sequence[str]) -> bool:
-    """Returns True if the field at ``path`` is an array, and False if it is a struct."""
+    """Returns True if the field at ``path`` is an array. Otherwise it is a struct."""
     outer = _element_at(api, path[:-1])
     assert isinstance(outer, Struct)
     return any(isinstance(each.type, Array) for each in outer.fields if each.name == path[-1])
@@ -198,7 +198,7 @@ def _filled(
 
 
 def _tags(api: Api, version: int) -> bytes:
-    """Returns a request with as many empty unknown tagged fields as 1 MB allows."""
+    """Returns a request of about 1 MB that consists almost only of empty unknown tagged fields."""
     body = api.encode_request(version, _filled(api.request, version, HINTS.get(api.name, {}), ""))
     count = (BYTES - len(body)) // 4
     tags = b"".join(varint(1000 + tag) + b"\0" for tag in range(count))

@@ -19,8 +19,8 @@ API = json.loads((Path(__file__).parents[1] / "data" / "schema" / "api.json").re
 BY_KEY = {
     entry["key"]: entry for entry in sorted(API.values(), key=lambda entry: len(entry["versions"]))
 }
-"""The API of each API key. A renamed API has an entry in the schemas for each name; the one with
-more versions is used."""
+"""The API of each API key. The schemas have two entries for a renamed API; this dict has the entry
+with more versions."""
 _FIXED = {
     "BOOLEAN": 1,
     "INT8": 1,
@@ -104,8 +104,8 @@ def honest(key: int, version: int) -> bytes:
 
 
 def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
-    """Yields request bodies in which one length or count is false. Each body is preceded by the
-    kind of its false field."""
+    """Yields request bodies in which one length or count is false. The first element of each pair
+    names the kind of the false field."""
     layout = BY_KEY[key]["versions"][str(version)]["request"]
     count = _Writer(-1)
     count.fields(layout)

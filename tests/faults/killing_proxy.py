@@ -28,7 +28,8 @@ class KillingProxy:
         self.passed: dict[int, int] = {}
         """The number of forwarded requests by API key."""
         self.hits = 0
-        """The number of kills between a request and its response."""
+        """The number of times that the proxy killed the broker after a request and before its
+        response."""
         self._awaited: int | None = None
         self._met = threading.Event()
         self._silent = False

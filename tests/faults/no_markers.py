@@ -1,6 +1,6 @@
 """A Muster that writes no markers for transactional ids that start with "prepared". This module
-replaces `cli.main`. After a kill, the state is as after a kill between the EndTxn response and the
-markers."""
+replaces `cli.main`. If this Muster is killed, the logs are as if a broker had been killed after the
+EndTxn response and before it wrote the markers."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ WAIT_S_MAX = 0.05
 """The longest allowed wait for a response, in seconds. Waits of broker and member for a CPU core do
 not count."""
 ONCE_WAIT_S_MAX = 0.2
-"""The longest allowed wait in seconds during a request that deletes. The test can't repeat such a
-request."""
+"""The longest allowed wait for a response in seconds while the broker executes a deletion. It is
+longer than `WAIT_S_MAX`, because the test can't repeat a deletion to get a better result."""
 GROWTH_BYTES_MAX = 40 * 1024 * 1024
 """The allowed growth of the broker's memory. The allocator keeps 18 MB; a former leak was 57 MB."""
 ANSWERED_WITHIN_S = 60.0
@@ -176,8 +176,8 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 
 def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dict[str, float]:
-    """Returns the requests that delayed the member too long in every try, each with its shortest
-    delay in seconds."""
+    """Sends the requests, most of them repeatedly. Returns the requests that always delayed
+    ``member`` too long, each with its shortest delay in seconds."""
     waited = {}
     for request in requests:
         shortest = 0.0
@@ -196,7 +196,6 @@ def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dic
 
 
 def _noted(requests: Iterable[Expensive], apis: set[str]) -> Iterator[Expensive]:
-    """Yields the same requests, and adds the API of each request to ``apis``."""
     for request in requests:
         apis.add(request.api)
         yield request

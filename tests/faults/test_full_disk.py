@@ -40,8 +40,8 @@ class Disk(Protocol):
     broker: Broker
 
     def fill(self, leaving: int = 0) -> None:
-        """Fills the disk up to ``leaving`` free bytes. With RLIMIT_FSIZE, ``leaving`` is the
-        maximum size of a file."""
+        """Fills the disk until ``leaving`` bytes are free. If the test limits the size of files by
+        RLIMIT_FSIZE instead of a small disk, ``leaving`` is this limit."""
 
     def free(self) -> None:
         pass
@@ -158,8 +158,8 @@ def keyed(turn: int, keys: range) -> bytes:
 
 
 def read(wire: Wire) -> list[tuple[bytes | None, int]]:
-    """Returns the key of each record in the topic, and the ``turn`` that `keyed` has written into
-    the value of the record."""
+    """Returns the key and the turn of each record in the topic. `keyed` has written the turn at the
+    beginning of the value."""
     found = []
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:

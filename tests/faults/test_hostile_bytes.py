@@ -36,8 +36,8 @@ WAIT_S_MAX = 1.0
 """The longest allowed wait of another client in seconds. The machine may run other tests at the
 same time."""
 CREATES = {19, 37}
-"""The API keys of CreateTopics and CreatePartitions. Mutated requests are not sent to them, because
-they could create many partitions."""
+"""The API keys of CreateTopics and CreatePartitions. The tests send no mutated requests of these
+APIs, because such a request could create many partitions."""
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_false_client_id_length_closes_the_connection(target: Broker) -> None:
         assert send(target, framed(start + b"short")) == b""
 
 
-def test_false_tagged_fields_of_a_header_close_the_connection(target: Broker) -> None:
+def test_invalid_tagged_fields_in_a_request_header_close_the_connection(target: Broker) -> None:
     for tags in (
         b"\xff\xff\xff\xff\x07",
         b"\x01\x00\xff\xff\xff\xff\x07",
@@ -163,8 +163,8 @@ def test_unknown_api_keys_and_versions_close_the_connection(target: Broker) -> N
 def test_api_versions_request_of_an_unknown_version_returns_supported_versions(
     target: Broker,
 ) -> None:
-    """KIP-511: the response has version 0, the error UNSUPPORTED_VERSION, and the supported
-    versions of ApiVersions."""
+    """KIP-511: the response has version 0, the error UNSUPPORTED_VERSION, and the versions of
+    ApiVersions that the broker supports."""
     versions = served(target)[18]
     for version in (versions[-1] + 1, 32767, -1):
         said = send(target, framed(struct.pack(">hhihh", 18, version, 4711, -1, 0)))

@@ -84,7 +84,7 @@ class Sent:
 
 @dataclass
 class History:
-    """The records that were sent to one topic, over all lives of the broker."""
+    """The records that were sent to one topic, also before kills of the broker."""
 
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of the record at each offset."""
@@ -94,12 +94,15 @@ class History:
     """The sent batches without a response, in order."""
     next_number: int = 0
     start_least: int = 0
-    """The lowest valid log start offset, which the last acknowledged DeleteRecords requested."""
+    """The lowest log start offset that the log can have: the offset in the last acknowledged
+    DeleteRecords."""
     start_most: int = 0
-    """The highest valid log start offset, which the last sent DeleteRecords requested."""
+    """The highest log start offset that the log can have: the offset in the last DeleteRecords that
+    was sent, even if it was not acknowledged."""
 
     def place(self, numbers: range, offset: int) -> None:
-        """Stores that the records with these numbers are in the log from ``offset`` on."""
+        """Notes that the records with the numbers ``numbers`` are in the log, in this order, from
+        ``offset`` on."""
         assert offset == self.end
         self.numbers.update(enumerate(numbers, offset))
         self.end += len(numbers)
@@ -114,7 +117,8 @@ class Campaign:
         self.histories = {topic: History() for topic in TOPICS}
         self.lives = 0
         self.seen: Counter[str] = Counter()
-        """The number of log lines and responses of each kind, over all lives of the broker."""
+        """How often each kind of log line or response has occurred, in all lives of the broker
+        together."""
         with Wire(broker.port) as wire:
             for topic, configs in TOPICS.items():
                 assert create_topic(wire, topic, configs=configs)["error_code"] == 0
@@ -277,7 +281,7 @@ def test_broker_kills_lose_no_acknowledged_record(campaign: Campaign) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.planted("kill -9 of the broker")
-def test_kill_campaign_detects_a_deleted_segment(campaign: Campaign) -> None:
+def test_check_after_broker_kills_detects_a_deleted_segment(campaign: Campaign) -> None:
     while not campaign.histories["plain"].end > 100:
         campaign.live_and_die()
         campaign.read_back()

@@ -113,8 +113,8 @@ class Campaign:
 
 
 def _campaign(broker: Broker, rounds: int) -> Campaign:
-    """Kills the broker and reads its offsets, ``rounds`` times. Raises AssertionError if a commit
-    is lost or was never sent."""
+    """Kills the broker and reads its offsets, ``rounds`` times. Raises AssertionError if an
+    acknowledged commit is lost, or if an offset was never committed by a client."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)

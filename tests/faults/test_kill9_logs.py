@@ -49,11 +49,13 @@ class Campaign:
         self.told = folder / "told"
         self.chance = random.Random(seed)
         self.ends: Counter[str] = Counter()
-        """The lowest valid log end offset of each log."""
+        """By log: the acknowledged log end offset. After the next start, the log must not end
+        before it."""
         self.starts: Counter[str] = Counter()
-        """The lowest valid log start offset of each log."""
+        """By log: the lowest log start offset that the log may have after the next start of the
+        broker."""
         self.deletable: Counter[str] = Counter()
-        """The highest valid log start offset of each log."""
+        """By log: after the next start, a log start offset above this offset is an error."""
         self.killed_in: Counter[str] = Counter()
         """The number of kills during each operation."""
         self.appends = 0
@@ -67,8 +69,8 @@ class Campaign:
         )
 
     def begin(self) -> None:
-        """Starts with an empty directory. With large logs, most of the time would be spent on
-        recovery."""
+        """Continues with a new, empty data directory. With old logs that grow without limit, the
+        next brokers would need most of their time for recovery."""
         self.data = self.folder / f"data-{self.chance.randrange(1 << 64):x}"
         self.data.mkdir()
         for least in (self.ends, self.starts, self.deletable):
@@ -156,8 +158,8 @@ Make = Callable[..., Campaign]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Yields a function that creates campaigns. If possible their directory is in memory, because a
-    kill of the process loses no written bytes."""
+    """Yields a function that creates objects of `Campaign`. Their files are in `/dev/shm` if
+    possible, because `/dev/shm` is fast, and keeps the written bytes of a killed process."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     shared = Path("/dev/shm")
@@ -198,5 +200,5 @@ def test_kill_campaign_detects_a_log_that_acknowledges_before_a_write(make: Make
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_hundreds_of_log_kills_lose_no_acknowledged_record(make: Make) -> None:
+def test_logs_lose_no_acknowledged_record_in_hundreds_of_kills(make: Make) -> None:
     run(make(), 20 * ROUNDS)

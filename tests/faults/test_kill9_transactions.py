@@ -1,11 +1,11 @@
 """Kill -9 of the broker under transactional producers; half of the kills happen before a response.
 
-Two programs copy records in transactions, with the offsets that they have read: confluent-kafka
-(transaction.version 1) to two partitions, and Apache's TransactionalMessageCopier of 4.3.1 (version
-2) to one partition. A read_committed consumer reads the copies of each program all the time. After
-each kill both programs must continue without help. For the running consumers and at the end, each
-transaction must be complete or absent, once and in order, and the group's offset must be the offset
-after the last copied record.
+Two programs copy records in transactions, and commit the offsets that they have read:
+confluent-kafka (transaction.version 1) copies to two partitions, and Apache's
+TransactionalMessageCopier of 4.3.1 (version 2) copies to one partition. A read_committed consumer
+reads the copies of each program all the time. After each kill, both programs must continue without
+help. Each consumer must read each transaction as a whole or not at all, only once, and in order. At
+the end, the group's offset must be the offset after the last copied record.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tests.interop.programs import Program, ending
 pytestmark = [pytest.mark.faults, pytest.mark.proves("transactions 46")]
 
 ROUNDS = 20
-"""The number of kills in one campaign."""
+"""The number of kills of the broker in one run of the test."""
 CAMPAIGNS = 10
-"""The number of campaigns that `make soak` runs."""
+"""The number of times that `make soak` runs the test. Each run kills the broker ROUNDS times."""
 RECORDS = 10_000
 """The number of records to copy. When the Java copier has copied these records, the test adds
 another 10,000."""
@@ -122,8 +122,8 @@ def until_stable(cluster: Cluster, group: str, topic: str) -> int:
 def assert_is_what_was_committed(
     who: str, sent: list[str], read: list[list[str]], committed: int
 ) -> None:
-    """Checks that each partition has exactly the records before the committed offset, each once and
-    in order."""
+    """Checks that the records ``read`` from each partition are the first ``committed`` records of
+    ``sent``, in order and without duplicates."""
     for partition, values in enumerate(read):
         told = f"{who}, partition {partition}: {len(values)} records, {committed} committed"
         assert len(set(values)) == len(values), f"a record came out twice: {told}"

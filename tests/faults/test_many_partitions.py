@@ -54,7 +54,7 @@ def fetch_everywhere(wire: Wire, partitions: int) -> list[list[bytes | None]]:
 @pytest.mark.parametrize(
     ("partitions", "limit"), [(300, 100), pytest.param(10_000, 1024, marks=pytest.mark.soak)]
 )
-def test_all_partitions_are_served_when_the_open_file_limit_is_lower(
+def test_all_partitions_are_served_when_the_open_file_limit_is_below_their_number(
     brokers: Callable[..., Broker], partitions: int, limit: int
 ) -> None:
     shell = ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh"]

@@ -1,8 +1,8 @@
-"""A broker that was suspended (SIGSTOP) removes no member because of requests that it could not
-read in time.
+"""After a pause of the broker (SIGSTOP), no member is removed because its heartbeats waited in the
+broker's sockets during the pause.
 
-Kafka may remove members here, because its threads race. The tests sleep for the length of a pause.
-All other waits are for conditions.
+Kafka may remove such members, depending on which of its threads runs first. The tests sleep only
+for the length of a pause, and otherwise wait for conditions.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ pytestmark = [
 MEMBERS = 20
 PUT_OUT = ("session_expired", "join_timed_out", "sync_timed_out", "new_member_timed_out")
 HEARD_WITHIN_S = 4
-"""The shortest time in seconds from the end of a pause to a correct session expiry. Sessions last 6
-s, and real clients send a heartbeat every 0.3 s."""
+"""The time in seconds after the end of a pause in which no session may expire. Sessions last 6 s,
+and real clients send a heartbeat every 0.3 s."""
 _NEVER = threading.Event()
 
 
@@ -162,12 +162,12 @@ def test_session_of_a_crashed_member_expires_after_a_broker_pause(
 
 
 def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
-    """Checks that groups of each client consume and commit after each pause, and that the pause
-    removes no member.
+    """Checks that a pause of the broker removes no member, and that the groups of each client
+    library consume and commit after each pause.
 
-    A client without a response for the length of its session joins again with a new member id. The
-    old id expires one session after the pause. If a member expires earlier, the broker's pause has
-    removed it.
+    A client that gets no response for one session timeout joins again with a new member id. Its old
+    member id then expires one session timeout after the pause. If a member expires earlier, the
+    broker has removed it because of the pause.
     """
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 4)

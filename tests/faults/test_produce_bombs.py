@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 1")]
 
 PARTITIONS = 30
 ANSWERED_WITHIN_S = 0.05
-"""The limit in seconds for the fastest 99 % of heartbeats. Waits of broker and member for a CPU
-core do not count."""
+"""The maximum response time in seconds of 99 % of the heartbeats. The time in which the broker or
+the member waits for a CPU core does not count."""
 TRIES = 3
 SESSION_MS = 60_000
 """A long session timeout, because the member sends no heartbeats while the test waits until memory
@@ -85,8 +85,8 @@ class Member:
         return {} if answer["error_code"] else answer
 
     def beat_beside(self, work: Callable[[], object]) -> tuple[float, set[int]]:
-        """Sends heartbeats while ``work`` runs. Returns the longest duration among the fastest 99
-        %, and the set of error codes."""
+        """Sends heartbeats while ``work`` runs in a thread. Returns the 99th percentile of the
+        response times in seconds, and the set of error codes."""
         thread = threading.Thread(target=work)
         thread.start()
         took_s, codes = [], set()

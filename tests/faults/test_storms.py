@@ -1,8 +1,9 @@
 """Floods of requests from administrators or unauthenticated clients do not delay other clients.
 
 Several connections send requests as fast as the broker answers, and an authenticated client sends
-heartbeats. 99 of 100 heartbeats must be answered within 50 ms, and all of them during TLS
-handshakes. Waits of broker and client for a CPU core do not count.
+heartbeats. The broker must answer 99 of 100 heartbeats within 50 ms, and during a flood of TLS
+handshakes all heartbeats. Time in which the broker or the client waits for a CPU core does not
+count.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def some(sock: socket.socket, size: int) -> bytes:
 
 
 def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
-    """Calls ``work`` with the numbers of the clients, concurrently in threads."""
+    """Calls ``work`` once for each client, with the client's number, concurrently in threads."""
     failed: list[BaseException] = []
 
     def run(client: int) -> None:
@@ -274,8 +275,8 @@ def test_failing_logins_do_not_delay_other_clients(
     tries = logins()
 
     def guess(client: int) -> None:
-        """Sends wrong passwords. Each guess has another source address, because the broker delays
-        logins from an address after a failure."""
+        """Sends wrong passwords. Each guess has a different source address, because the broker
+        delays logins from an address after a failure."""
         for number in range(60):
             mechanism, tokens = tries[(client + number) % len(tries)]
             requests = [frame("SaslHandshake", 1, 1, {"mechanism": mechanism})]

@@ -139,7 +139,7 @@ def test_groups_are_served_normally_when_log_output_fails(deaf: Start) -> None:
             waiting.until(f"{group} is read back", lambda name=group: committed(wire, name) == 5)
 
 
-def test_failed_fsync_ends_the_broker_when_log_output_fails(
+def test_failed_fsync_ends_the_broker_even_if_it_cannot_write_log_lines(
     deaf: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tmp_path / "broken"

@@ -34,8 +34,8 @@ ANSWERS = {
     "cli/plans.py": "a plan without a terminal",
     "cli/words.py": "a word of another tool that was typed",
 }
-"""Modules that may suggest --execute or `groups delete`, each with the situation in which it does.
-"""
+"""The modules that may advise the user to use --execute or `groups delete`. The value says in which
+situation the module does this."""
 
 
 @pytest.mark.parametrize("facts", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
@@ -46,7 +46,7 @@ def test_advice_and_commands_of_findings_are_harmless(facts: GroupFacts) -> None
         assert not UNCLEAR.search(finding.advice)
 
 
-def test_example_facts_of_groups_produce_every_verdict_except_ok() -> None:
+def test_rules_for_advice_are_tested_with_every_verdict_except_ok() -> None:
     found = {finding.verdict for each in TABLE for finding in judged(each[1]).findings}
     assert found == set(Verdict) - {Verdict.OK}
 
@@ -63,11 +63,11 @@ def test_alert_rules_suggest_no_harmful_command() -> None:
     assert not HARMS.search(RULES.read_text())
 
 
-def test_page_scripts_suggest_no_harmful_command() -> None:
+def test_commands_that_the_web_page_suggests_are_harmless() -> None:
     assert not [path.name for path in PAGE if HARMS.search(path.read_text())]
 
 
-def test_only_expected_modules_suggest_option_execute_or_command_groups_delete() -> None:
+def test_only_listed_modules_suggest_the_option_execute_or_the_command_groups_delete() -> None:
     found = {
         str(path.relative_to(CHECKOUT))
         for room in ROOMS

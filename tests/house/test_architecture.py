@@ -1,5 +1,5 @@
-"""Files and code that ARCHITECTURE.md names exist, and so do those in the "Where to change" list of
-each room."""
+"""Files and code that ARCHITECTURE.md names exist. Files and code that the "Where to change" list
+of a room names exist too."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_each_document_named_in_architecture_exists(document: str) -> None:
     assert (ROOT / document).is_file()
 
 
-def test_each_entry_of_a_list_about_where_to_change_code_has_a_next_step() -> None:
+def test_each_entry_of_a_where_to_change_list_ends_with_a_sentence_that_starts_with_then() -> None:
     assert len(LISTS) > 20
     assert "coordinator/__init__.py" in LISTS
     rows = [row for text in LISTS.values() for row in re.split(r"^- ", text, flags=re.M)[1:]]

@@ -28,7 +28,9 @@ def assigned_to_parts(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["broker", "standalone", "in_cluster"])
-def test_composition_root_sets_no_attribute_of_a_constructed_part(name: str) -> None:
+def test_composition_root_sets_no_attribute_of_a_broker_part_after_its_construction(
+    name: str,
+) -> None:
     assert assigned_to_parts((ROOT / "broker" / f"{name}.py").read_text()) == []
 
 

@@ -47,7 +47,7 @@ def reads_of_cores(tree: ast.AST) -> set[str]:
 
 
 @pytest.mark.parametrize("path", EDGE, ids=lambda path: str(path.relative_to(ROOT)))
-def test_modules_read_a_core_only_through_its_view(path: Path) -> None:
+def test_module_reads_only_permitted_attributes_of_a_core(path: Path) -> None:
     tree = ast.parse(path.read_text())
     place = path.relative_to(ROOT / "broker").parts
     allowed = {"view"} if place[0] != "cores" else VERBS | OF_GROUPS
@@ -60,7 +60,7 @@ def test_modules_read_a_core_only_through_its_view(path: Path) -> None:
 
 
 @pytest.mark.planted("what cores read")
-def test_planted_read_of_a_core_attribute_is_detected() -> None:
+def test_check_detects_code_that_reads_an_attribute_of_a_core() -> None:
     assert reads_of_cores(ast.parse("hosted.core.groups; settings.core.x")) == {"groups"}
     assert {"handle", "replay", "unload", "view"} <= VERBS
     assert {"handle", "work", "next_deadline"} <= OF_THE_CONTROLLER

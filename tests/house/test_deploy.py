@@ -92,7 +92,7 @@ def test_broker_supports_all_settings_of_the_systemd_unit() -> None:
     assert {row["verdict"] for row in rows} == {HONOURED}
 
 
-def test_container_starts_a_broker_without_root() -> None:
+def test_container_runs_the_broker_as_a_user_other_than_root() -> None:
     words = [*json.loads(container("ENTRYPOINT")[0]), *json.loads(container("CMD")[0])]
     options = _parser().parse_args(words[2:])
 
@@ -104,7 +104,8 @@ def test_container_starts_a_broker_without_root() -> None:
 
 
 def test_container_healthcheck_fails_when_the_broker_is_dead(tmp_path: Path) -> None:
-    """The test runs the HEALTHCHECK command of the container file, with a free port."""
+    """The test runs the HEALTHCHECK command of the container file with another port: before a
+    broker listens on the port, while it listens, and after its end."""
     options = _parser().parse_args(json.loads(container("ENTRYPOINT")[0])[2:])
     _, _, port = options.http.rpartition(":")
     free = str(free_port())
@@ -154,7 +155,7 @@ def test_packages_installed_by_the_container_file_are_locked() -> None:
     assert all(locked(each) for each in lists)
 
 
-def test_packages_of_extra_oauthbearer_have_the_same_locked_versions_as_in_the_tests() -> None:
+def test_locked_packages_of_extra_oauthbearer_have_the_versions_that_the_tests_use() -> None:
     found, broker = locked("oauthbearer"), locked("broker")
 
     assert "pyjwt" in found

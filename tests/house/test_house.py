@@ -110,7 +110,9 @@ def tracked() -> list[Path]:
         pytest.param(r"files\.pythonhosted|pypi\.org/simple|repo\d?\.maven", id="a registry host"),
     ],
 )
-def test_files_do_not_name_foreign_folders_or_registry_hosts(pattern: str) -> None:
+def test_repository_files_contain_no_paths_or_registry_hosts_of_other_machines(
+    pattern: str,
+) -> None:
     named = []
     for path in tracked():
         if path == Path(__file__) or path.stat().st_size > 4_000_000:

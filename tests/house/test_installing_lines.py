@@ -11,8 +11,8 @@ from tests.house.test_links import PAGES
 _BY_NAME = re.compile(r"pip install [^\n`]*?(?<![/\w])musterd(\[\w+\])?(?![\w\[-]| @ git\+)")
 """Matches `pip install` commands that would search for Muster in a package index."""
 _ADDS = "installed already, `pip install 'musterd[light]'` adds the extra."
-"""A text that the check allows: Muster is already installed in this case, so pip does not search
-for it in a package index."""
+"""A text in the docs that the check does not report. The text says that Muster is installed
+already, so pip does not search for Muster in a package index."""
 
 
 @pytest.mark.parametrize(

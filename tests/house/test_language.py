@@ -15,11 +15,11 @@ from tests.brokers import CHECKOUT
 from tests.house.language import findings, in_python, words
 
 LIMITS = Path(__file__).parent.parent / "data" / "language_limits.json"
-"""The allowed number of findings for each `folder: kind`. MUSTER_GOLDEN=write lowers the limits to
-the current numbers."""
+"""The maximum number of findings, by `folder: kind` (the kind of finding). MUSTER_GOLDEN=write
+lowers each maximum to the present number."""
 
 
-def test_findings_per_folder_do_not_exceed_the_limits() -> None:
+def test_language_findings_of_each_folder_do_not_exceed_its_limit() -> None:
     limits = json.loads(LIMITS.read_text())
     found = list(findings())
     counts = Counter(f"{each.folder}: {each.kind}" for each in found)
@@ -45,13 +45,15 @@ def test_findings_per_folder_do_not_exceed_the_limits() -> None:
         ("it is no broker", ["is no"]),
     ],
 )
-def test_function_words_finds_words_that_the_language_guide_avoids(
+def test_language_check_finds_words_that_the_language_guide_avoids(
     text: str, expected: list[str]
 ) -> None:
     assert list(words(text)) == expected
 
 
-def test_function_in_python_checks_docstrings_strings_comments_and_test_names() -> None:
+def test_language_check_of_python_source_covers_docstrings_strings_comments_and_test_names() -> (
+    None
+):
     source = '''
 """Who docstring."""
 VALUE = "it is told"  # nobody knows

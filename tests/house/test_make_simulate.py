@@ -1,5 +1,5 @@
-"""`make simulate SEED=n` selects tests by a part of their names. It must select tests of each
-simulated world."""
+"""Tests the filter in the command `make simulate SEED=n`, which selects tests by a part of their
+names: it must select a test of each simulated world."""
 
 from __future__ import annotations
 

@@ -46,12 +46,14 @@ def test_list_of_planted_faults_is_up_to_date(found: list[list[str]]) -> None:
     assert text.splitlines() == LIST.read_text().splitlines()
 
 
-def test_each_checker_finds_a_planted_fault_in_make_test(found: list[list[str]]) -> None:
+def test_make_test_plants_a_fault_for_each_checker_and_the_checker_finds_it(
+    found: list[list[str]],
+) -> None:
     proven = {checker for checker, where, _ in found if where == "make test"}
     assert sorted({checker for checker, _, _ in found} - proven) == []
 
 
-def test_each_campaign_slice_has_a_planted_fault_of_the_simulated_cluster(
+def test_each_campaign_slice_plants_a_fault_into_the_simulated_cluster(
     found: list[list[str]],
 ) -> None:
     proven = {where for checker, where, _ in found if checker == "simulated cluster"}

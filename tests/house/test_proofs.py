@@ -25,8 +25,8 @@ MENTIONS = {
     "security": r"rap[_ ](\d+)(?:_| of security)",
     "clusters": r"\b[Tt]rap (\d+)(?! of security)",
 }
-"""For each topic of statements, the pattern with which test names and docstrings refer to a
-statement."""
+"""The proof statements have topics, such as security. By topic: a regular expression for the name
+or docstring of a test, which finds the number of the statement that the test proves."""
 
 
 def test_proofs_page_equals_the_generated_page() -> None:
@@ -39,7 +39,7 @@ def test_each_proof_statement_has_a_test_and_each_proves_marker_has_a_proof_stat
 
 
 @pytest.mark.parametrize("topic", AT_LEAST)
-def test_numbered_statements_of_each_proof_topic_have_no_gaps(topic: str) -> None:
+def test_statements_of_each_proof_topic_are_numbered_without_gaps(topic: str) -> None:
     numbers = [int(key) for key in make_proofs.statements()[topic] if key.isdigit()]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= AT_LEAST[topic]
@@ -59,7 +59,7 @@ def test_docstrings_and_names_of_tests_mention_only_existing_proof_statements(
     assert sorted(mentioned - set(known)) == []
 
 
-def test_each_test_with_a_security_trap_number_has_the_marker_proves() -> None:
+def test_each_test_named_after_a_security_trap_has_the_pytest_mark_proves() -> None:
     marked = set(make_proofs.proofs())
     unmarked = [
         f"{file}::{test}"

@@ -95,7 +95,7 @@ def test_recorded_durations_of_all_campaign_slices_are_nearly_equal() -> None:
     assert max(seconds.values()) < 1.05 * min(seconds.values())
 
 
-def test_recorded_durations_are_merged_only_when_all_slices_are_recorded(
+def test_test_durations_are_merged_only_when_all_campaign_slices_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
@@ -120,7 +120,7 @@ def test_only_long_files_and_simulations_are_split_over_slices() -> None:
     assert len({dealt[node] for node in simulated}) == len(simulated)
 
 
-def test_new_test_is_in_the_same_campaign_slice_as_the_other_tests_of_its_file(
+def test_new_test_runs_in_the_campaign_slice_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
@@ -134,7 +134,7 @@ def test_new_test_is_in_the_same_campaign_slice_as_the_other_tests_of_its_file(
 
 
 @pytest.mark.parametrize("options", [["--tier", "campaign"], ["-k", "slow"], ["test_kinds.py"]])
-def test_option_record_durations_is_rejected_unless_a_whole_slice_of_tests_runs(
+def test_option_record_durations_is_rejected_unless_a_whole_campaign_slice_runs(
     options: list[str], project: pytest.Pytester
 ) -> None:
     if options[0] != "--tier":
@@ -165,7 +165,7 @@ def test_summary_lists_skip_reasons_and_one_install_command() -> None:
 
 
 @pytest.mark.parametrize(("release", "set_"), [("", ""), ("4.4.0", "KAFKA_RELEASE=4.4.0 ")])
-def test_failed_slice_prints_the_command_that_reruns_the_slice(
+def test_failed_campaign_slice_prints_the_command_that_reruns_the_slice(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, release: str, set_: str
 ) -> None:
     monkeypatch.setenv("KAFKA_RELEASE", release)
@@ -181,8 +181,8 @@ def test_failed_slice_prints_the_command_that_reruns_the_slice(
 
 
 def test_child_process_handles_sigint_when_the_shell_ignores_it() -> None:
-    """A shell lets background jobs ignore SIGINT. The inner test fails if its child process still
-    ignores SIGINT."""
+    """A shell may start pytest in the background, so that pytest ignores SIGINT. The inner test
+    runs in such a pytest. It fails if the child process that it starts ignores SIGINT."""
     ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);"
     done = subprocess.run(
         [

@@ -8,7 +8,7 @@ import gc
 import pytest
 
 
-def test_python_garbage_collection_does_not_scan_the_collected_tests(
+def test_garbage_collector_does_not_scan_the_test_items_of_pytest(
     request: pytest.FixtureRequest,
 ) -> None:
     of_this_test: list[int] = []

@@ -1,4 +1,4 @@
-"""Plain requests to a cluster, for tests of any client."""
+"""Sends requests to a cluster without a client library, for the tests of every client."""
 
 from __future__ import annotations
 

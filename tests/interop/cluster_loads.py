@@ -7,11 +7,13 @@
 | `Transactional` | transactions of three records | all or no records of each exist, each once |
 | `Group` | two members read and commit | all records are read; no commit is lost or lowered |
 
-Each load works in its own threads until `end` is called. A replaced coordinator returns the offsets
-that it knows until it learns of its replacement: a Kafka that was paused, and any broker when
-ZooKeeper is unavailable. Such responses are not faults. A Kafka that loses a coordinator may also
-report that no offset is committed: it checks whether it is the coordinator, and then looks up the
-group, which it may have unloaded in between. A repeated request must return the correct offsets.
+Each load works in its own threads until `end` is called. Two kinds of wrong responses are not
+faults, but a repeated request must return the correct offsets:
+
+- A replaced coordinator returns the offsets that it knows until it learns of its replacement. Such
+  a coordinator is a Kafka broker that was paused, or any broker while ZooKeeper is unavailable.
+- A Kafka broker that loses a coordinator may report that no offset is committed. It checks whether
+  it is the coordinator, and then looks up the group; in between, it may have unloaded the group.
 """
 
 from __future__ import annotations

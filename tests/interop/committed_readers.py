@@ -55,8 +55,8 @@ def messages(
 
 def seen_by(reader: str, bootstrap: str, topic: str, until_offset: int) -> list[str]:
     """Returns the values that a read_committed consumer of the library ``reader`` reads from
-    partition 0. It reads until its position is ``until_offset``. A consumer of confluent-kafka
-    reads to the last stable offset."""
+    partition 0. The consumer stops at the position ``until_offset``, or with confluent-kafka at the
+    last stable offset."""
     match reader:
         case "confluent":
             return seen(bootstrap, topic)

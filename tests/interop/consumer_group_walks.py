@@ -60,9 +60,9 @@ class Side:
 
 
 class Walk:
-    """A random sequence of requests for one group, which two brokers both get, and the state of the
-    group's members. While both brokers return equal responses, one state describes the members on
-    both brokers."""
+    """A random sequence of requests for one group, and the state of the group's members. Two
+    brokers receive the same requests. While both brokers return equal responses, one state
+    describes the members on both brokers."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -431,9 +431,9 @@ def group_records(side: Side, group: str) -> list[Any]:
 
 
 def _without_last_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without the tombstones of target epochs that directly follow the
-    tombstone of the group epoch. Only Kafka 4.4 writes such a target epoch, when the last member is
-    removed."""
+    """Returns the records without tombstones that only Kafka 4.4 writes. When the last member is
+    removed, Kafka 4.4 writes a tombstone of the target epoch directly after the tombstone of the
+    group epoch."""
     kept: list[Any] = []
     for each in records:
         names = [name for name, _, _ in kept[-2:]] + [each[0]]

@@ -43,8 +43,8 @@ POISON = 1
 
 
 class Fleet:
-    """The eight groups. `start` causes the problems of the groups, and threads keep the problems
-    alive."""
+    """The eight groups of this module. `start` causes the problems of six groups, and threads keep
+    these problems from ending."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
         self.bootstrap = broker.bootstrap

@@ -31,8 +31,8 @@ ANSWERS_MAX = 500
 """The maximum number of commits that a thread sends after the EndTxn response. The thread stops
 earlier if a commit is rejected."""
 STABLE_WITHIN_S = 2.0
-"""The time in seconds within which an offset must become stable. A marker is usually written within
-milliseconds."""
+"""The time in seconds within which a pending offset must become readable. The marker of its
+transaction is usually written within milliseconds."""
 
 
 @dataclass
@@ -41,12 +41,14 @@ class Overlapped:
 
     rounds: int = 0
     late: Counter[int] = field(default_factory=Counter)
-    """The number of streams, by the error code of their last commit."""
+    """By error code: the number of threads that got this error for their last commit. They sent it
+    after EndTxn."""
     unstable_after: int | None = None
     """The number of the round that ended in an abort and left an offset pending; None if no round
-    did."""
+    left an offset pending."""
     committed_later: int = -1
-    """The aborted offset that the next transaction committed by mistake, or -1."""
+    """The offset of an aborted transaction that the producer's next transaction wrongly committed;
+    -1 if no such offset was committed."""
 
 
 def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:

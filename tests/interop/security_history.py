@@ -1,7 +1,7 @@
 """Makes a sequence of changes to ACLs, credentials, quotas and tokens, and returns the nodes in
 ZooKeeper, to compare Muster with Kafka.
 
-Plain requests to one broker make the changes. A client without a login is a super user there. A
+All changes are requests to one broker. On this broker, a client without a login is a super user. A
 client with a PLAIN login requests the delegation tokens.
 """
 
@@ -104,7 +104,7 @@ _SEQUENCE = re.compile(r"\d{10}$")
 
 
 class Left(NamedTuple):
-    """The content of ZooKeeper after the changes."""
+    """The content of ZooKeeper after all changes of the history."""
 
     nodes: dict[str, str]
     """The content of each node, by path. Change notifications are in ``notices`` instead."""

@@ -86,8 +86,8 @@ class ShareSide:
 
 
 class ShareWalk:
-    """A group and the epochs of its members. The epochs are the same on both brokers while the
-    responses of the brokers are equal."""
+    """A random sequence of requests of one group, which is sent to two brokers. ``epochs`` has the
+    epoch of each member; it is the same on both brokers, since their responses must be equal."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -222,8 +222,8 @@ class ShareWalk:
         return f"list {types} {states}", step
 
     def _other(self) -> tuple[str, Callable[[ShareSide], Any]]:
-        """Returns a request of another group protocol. It is sent only if the group exists, because
-        it could otherwise create the group."""
+        """Returns a request of another group protocol. The walk sends it only if the group exists:
+        if the group did not exist, the request could create it with the other protocol."""
         member = self.random.choice(["", "m1"])
         entry = {
             "partition_index": 0,
@@ -327,8 +327,8 @@ def _ordered(records: list[Any]) -> list[Any]:
 
 
 def _without_equal_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without each target assignment of a member that has as many partitions as
-    the member's previous target assignment.
+    """Removes a record of a target assignment if it has as many partitions as the previous target
+    assignment of the same member. Returns all other records.
 
     Kafka also writes a target assignment if only a topic without partitions is added or removed.
     """

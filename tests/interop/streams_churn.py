@@ -1,8 +1,8 @@
 """Streams groups (KIP-1071) whose members join and leave at random, on one broker. Each stable
 assignment must obey the rules of the sticky assignor.
 
-The rules do not depend on which of several equally loaded members gets a task. Kafka decides this
-by hash order, so both Kafka and Muster obey the rules.
+If several members have the same load, the rules do not say which of them gets a task. So Kafka and
+Muster, which choose differently, both obey the rules.
 """
 
 from __future__ import annotations

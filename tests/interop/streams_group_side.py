@@ -19,7 +19,7 @@ from tests.wire import Wire
 
 MISSING_SOURCE_TOPICS = 1
 TOPIC_CONFIG = 1
-"""The config source in DescribeConfigs of a value that is set for the topic itself."""
+"""In DescribeConfigs, the config source of a value that was set for the topic itself."""
 RECORD_NAMES = {
     17: "StreamsGroupMetadata",
     19: "StreamsGroupMemberMetadata",
@@ -177,9 +177,9 @@ def _decode(key: bytes, value: bytes | None) -> tuple[str, str, str, Any] | None
 
 
 def _without_last_targets(records: list[Any]) -> list[Any]:
-    """Returns the records without the tombstones of target epochs that directly follow the
-    tombstone of the group epoch. Only Kafka 4.4 writes such a target epoch, when the last member is
-    removed."""
+    """Returns the records without a tombstone that only Kafka 4.4 writes: when Kafka 4.4 removes
+    the last member, it writes a tombstone of the target epoch directly after the tombstone of the
+    group epoch."""
     kept: list[Any] = []
     for each in records:
         names = [name for name, _, _, _ in kept[-2:]] + [each[0]]

@@ -27,9 +27,9 @@ from tests.wire import Wire
 PROCESSES = {"m1": "p1", "m2": "p1", "m3": "p2"}
 """The process id of each member."""
 IS_NEWER = RELEASES[0] != RELEASE
-"""True if the compared Kafka is 4.4. Unlike Kafka 4.3, it has static members, different endpoint
-epochs, and an assignor that assigns tasks in a different order. With one member, the order does not
-matter."""
+"""True if Kafka 4.4 is compared. Kafka 4.4 differs from Kafka 4.3 in static members, in endpoint
+epochs, and in the order in which its assignor assigns tasks. With only one member, this order does
+not matter."""
 PAIRS = (("m1",),) if IS_NEWER else (("m1", "m3"), ("m1", "m3"), ("m1", "m2"))
 MISSING_INTERNAL_TOPICS = 3
 
@@ -104,8 +104,8 @@ class StreamsWalk:
     def _without_repeated_tasks(
         self, side: StreamsSide, member: str, epoch: int, reply: Value
     ) -> Value:
-        """Returns the response without tasks that the previous response also had. Muster repeats
-        the tasks if the member does not list them all, but Kafka does not."""
+        """Returns the response. If it has the same tasks as the previous response to this member,
+        returns it without tasks, since only Muster sends tasks again that a member did not list."""
         if reply["error_code"] or reply["active_tasks"] is None:
             return reply
         given = {role: reply[role] for role in ROLES}
@@ -160,7 +160,7 @@ class StreamsWalk:
         )
 
     def _lose(self) -> tuple[str, Callable[[StreamsSide], Any]]:
-        """Returns a heartbeat whose response is lost."""
+        """Returns a step in which a member sends a heartbeat, but does not receive the response."""
         member, epoch = self._member()
         return f"lose {member} {epoch}", lambda side: self._heartbeat(
             side, member, epoch, is_lost=True, **self._owned(side, member)

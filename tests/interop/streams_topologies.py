@@ -60,7 +60,7 @@ def source_topics(group: str) -> dict[str, int]:
 
 
 def shapes(group: str) -> dict[str, Value]:
-    """Returns topologies over the source topics of the group, by name."""
+    """Returns topologies by name. Each topology reads the source topics of the group."""
     a, b, c = source_topics(group)
     between = f"{group}-between-repartition"
     store, join = f"{group}-store-changelog", f"{group}-join-changelog"

@@ -21,7 +21,7 @@ TOOL = {
 @pytest.mark.proves("security 13")
 @pytest.mark.parametrize("kafka", TOOL)
 def test_kafka_acls_adds_lists_and_removes_acls(brokers: Callable[..., Broker], kafka: str) -> None:
-    """A MATCH filter finds all ACLs that apply to a name (security trap 13)."""
+    """A MATCH filter finds all ACLs that apply to a name."""
     broker = brokers({"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"})
 
     def acls(words: str) -> list[str]:

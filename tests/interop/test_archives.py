@@ -32,7 +32,7 @@ def test_class_archive_is_used_after_the_jvm_that_wrote_it_has_exited(archive: P
     assert f"-XX:SharedArchiveFile={archive}" in java.command(java.KAFKA_NEW, "Any")
 
 
-def test_partial_class_archive_is_removed_when_its_jvm_was_killed(archive: Path) -> None:
+def test_incomplete_java_class_archive_is_removed_when_its_jvm_was_killed(archive: Path) -> None:
     with suppress(TimeoutError), java.archiving(java.KAFKA_NEW, "Any"):
         partial = partial_of(java.command(java.KAFKA_NEW, "Any"))
         partial.touch()

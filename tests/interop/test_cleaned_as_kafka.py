@@ -98,11 +98,12 @@ def left(broker: Broker) -> list[Left]:
 
 
 def without_empty_last(first: list[Left], second: list[Left]) -> list[list[Left]]:
-    """Converts the segments after two cleanings by Kafka 4.3.1 or Muster into the segments that
-    Kafka 4.4.0 would have.
+    """Returns the segments after two cleanings, as Kafka 4.4.0 would have them. The arguments are
+    the segments after the first and after the second cleaning by Kafka 4.3.1 or Muster.
 
-    If all records of the last batch are removed, 4.4.0 removes the batch, but 4.3.1 keeps the batch
-    without records. The next cleaning by 4.4.0 then merges the empty segment.
+    If a cleaning removes all records of the last batch, 4.4.0 also removes the batch, but 4.3.1
+    keeps an empty batch. In 4.4.0, the second cleaning then merges the segment without batches into
+    another segment.
     """
     offset = len(FIRST)  # one batch of FIRST has two records
     without = [*first[:-1], first[-1]._replace(batches=[])]

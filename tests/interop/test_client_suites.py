@@ -30,7 +30,7 @@ def go_command(tests: str) -> list[str]:
     return ["./suite.test", "-test.v", "-test.timeout=300s", f"-test.run={tests}"]
 
 
-def test_kafka_go_test_of_reading_a_compacted_topic_passes(tmp_path: Path) -> None:
+def test_kafka_go_passes_its_own_reader_test_for_a_compacted_topic(tmp_path: Path) -> None:
     suite = go_suite("kafka-go")
     tests = "^TestReaderReadCompactedMessage$"
     printed = run(1, 9092, tmp_path, go_command(tests), suite, {"KAFKA_VERSION": "3.7.0"})

@@ -40,7 +40,9 @@ def test_cluster_check_reports_a_killed_broker_and_its_partitions(tmp_path: Path
         until("no problems", lambda: checked(cluster, set()))
 
 
-def test_cluster_why_reports_when_a_replica_lags_fails_and_rejoins_the_isr(tmp_path: Path) -> None:
+def test_cluster_why_reports_that_a_replica_lagged_then_failed_then_rejoined_the_isr(
+    tmp_path: Path,
+) -> None:
     settings = {"zookeeper.session.timeout.ms": "12000", "replica.lag.time.max.ms": "2000"}
     kinds = dict.fromkeys((1, 2, 3), MUSTER)
     with running(tmp_path / "c", kinds, settings) as cluster:
@@ -136,7 +138,8 @@ def told(cluster: ZooKeeperCluster, what: str) -> str:
 
 
 def written(cluster: ZooKeeperCluster, index: int) -> None:
-    """Produces a record, because a replica of a partition without new records does not lag."""
+    """Produces one record, so that the replica of a stopped broker lags in the partition of this
+    record."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     producer.produce("orders", b"one", partition=index)
     assert producer.flush(30) == 0
@@ -170,8 +173,8 @@ def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bo
 
 
 def checked(cluster: ZooKeeperCluster, verdicts: set[str]) -> bool:
-    """Returns True if the faults that `muster cluster check` finds have exactly these ``verdicts``.
-    Otherwise fails."""
+    """Asserts that the faults that `muster cluster check` finds have exactly these ``verdicts``,
+    and returns True."""
     ran = run("cluster", "check", "--json", "-b", cluster.bootstrap)
     found: list[dict[str, Any]] = ran.json["faults"] if ran.out else []
     assert {each["verdict"] for each in found} == verdicts, (ran.out, ran.err)

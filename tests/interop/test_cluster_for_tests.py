@@ -46,7 +46,7 @@ def test_java_producer_writes_each_record_once_while_leaders_are_killed_and_move
     assert len(cluster.records("orders")) == RECORDS
 
 
-def test_java_consumer_group_continues_while_its_coordinator_is_killed_and_moved(
+def test_java_consumer_group_continues_when_its_coordinator_is_killed_and_later_moved(
     cluster: MusterCluster,
 ) -> None:
     produced = "".join(f"{number}\n" for number in range(300))

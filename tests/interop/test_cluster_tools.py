@@ -330,7 +330,7 @@ def newest(
     return done.stdout
 
 
-def test_tools_of_4_3_1_change_topics_and_leaders(
+def test_tools_of_kafka_4_3_1_change_topics_and_leaders(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
     there = f"--topic {name}"
@@ -370,7 +370,9 @@ def test_tools_of_4_3_1_change_topics_and_leaders(
     assert name not in newest(cluster, command, "--list")
 
 
-def test_tools_of_4_3_1_produce_consume_and_describe(cluster: ZooKeeperCluster, name: str) -> None:
+def test_tools_of_kafka_4_3_1_produce_consume_and_describe(
+    cluster: ZooKeeperCluster, name: str
+) -> None:
     cluster.create(name, 2, 3)
     values = [f"value-{number}" for number in range(20)]
     lines = "".join(f"{value}\n" for value in values)
@@ -398,7 +400,7 @@ def test_tools_of_4_3_1_produce_consume_and_describe(cluster: ZooKeeperCluster, 
     assert {broker: len(partitions) for broker, partitions in sizes.items()} == {1: 2, 2: 2, 3: 2}
 
 
-def test_tools_of_4_3_1_describe_the_cluster(cluster: ZooKeeperCluster) -> None:
+def test_tools_of_kafka_4_3_1_describe_the_cluster(cluster: ZooKeeperCluster) -> None:
     identity = newest(cluster, f"{TOOLS}.ClusterTool", "", command="cluster-id")
     assert cluster.node("/cluster/id")["id"] in identity
     versions = newest(cluster, f"{TOOLS}.BrokerApiVersionsCommand", "")

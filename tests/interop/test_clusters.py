@@ -31,8 +31,8 @@ ONE_AND_OLD = {1: OLD_KAFKA, 2: OLD_KAFKA, 3: MUSTER}
 
 @dataclass(frozen=True)
 class Scenario:
-    """The kind of each broker of a cluster, the broker that is the controller before each step, and
-    the steps."""
+    """A test with one cluster: the kind of each broker (Muster or a version of Kafka), the broker
+    that is the controller before each step, and the steps."""
 
     kinds: Mapping[int, str]
     controller: int
@@ -83,8 +83,9 @@ def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
 
 
 def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
-    """Returns each failure of a single broker twice (for the controller and for another broker),
-    and each failure of the whole cluster once."""
+    """Returns pairs of a failure to test and a broker. If a failure concerns a single broker, one
+    pair has the controller and another pair has a broker that is not the controller. A failure of
+    the whole cluster has one pair."""
     other = controller % len(kinds) + 1
     return [
         (failure, broker)

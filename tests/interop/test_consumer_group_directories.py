@@ -279,8 +279,8 @@ def upgrade(client: Client, group: str) -> str:
 
 
 def go_on(client: Client, told: dict[str, Any]) -> None:
-    """Lets each member continue on the current broker with the epoch that the other broker has
-    assigned."""
+    """Lets each member continue on the present broker, with the member epoch that the previous
+    broker of the data directory has assigned."""
     cluster = client.cluster
     moving = described(cluster, "moving")
     kept = told["kept"]
@@ -379,7 +379,7 @@ def started(broker: Broker) -> Client:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("writer", KINDS)
-def test_members_of_consumer_groups_continue_when_muster_and_kafka_take_turns(
+def test_consumer_group_members_continue_when_muster_and_kafka_swap_the_data_directory(
     kinds: dict[str, Broker], writer: str, end: str
 ) -> None:
     first = kinds.pop(writer)

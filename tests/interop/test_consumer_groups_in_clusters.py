@@ -184,11 +184,12 @@ def offsets_acknowledged(members: list[Member]) -> dict[int, int]:
     return found
 
 
-def test_group_version_1_and_a_kafka_3_9_broker_exclude_each_other(
+def test_cluster_cannot_have_group_version_1_and_a_kafka_3_9_broker_together(
     tmp_path: Path,
 ) -> None:
     """Kafka 3.9 does not support the feature group.version. While a Kafka 3.9 broker is registered,
-    the level cannot be raised to 1. While the level is 1, a Kafka 3.9 broker does not start."""
+    the level of the feature cannot be raised to 1. While the level of the feature is 1, a Kafka 3.9
+    broker does not start."""
     with running(tmp_path, {1: MUSTER, 2: KAFKA}, {"min.insync.replicas": "1"}) as cluster:
         refused = features(cluster, "upgrade", "--feature", LEVEL)
         assert "Broker 2 does not support this feature." in refused

@@ -43,7 +43,7 @@ def test_traces_contain_every_version_of_every_api() -> None:
     assert asked == {(api, version) for api in NOISE for version in versions(api)}
 
 
-def test_run_without_steps_reports_all_coverage_as_missing() -> None:
+def test_coverage_of_a_differential_run_without_steps_reports_every_cell_as_missing() -> None:
     missing = Coverage().missing()
     assert "JoinGroup v9 was compared 0 times, not 20" in missing
     assert "no Heartbeat in state Stable" in missing

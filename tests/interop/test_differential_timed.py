@@ -45,11 +45,11 @@ def test_timed_scenarios_have_the_same_results_as_in_kafka(tmp_path: Path) -> No
 
 
 async def wrong_scenarios(asked: list[Target]) -> list[str]:
-    """Runs the scenarios, and then repeats one by one those in which the broker under test differs
-    from both Kafka brokers. Returns the facts of each broker for the scenarios that differ again.
-
-    The repetition is necessary, because a pause of the machine can cause a difference once, but not
+    """Runs all scenarios. Then repeats, one at a time, each scenario in which the tested broker
+    differs from both Kafka brokers. Returns the facts of each broker for the scenarios that differ
     again.
+
+    A difference that disappears was caused by a pause of the machine.
     """
     for target in asked:
         await target.prepare(TOPICS)
@@ -82,8 +82,8 @@ async def facts_of(scenario: Scenario, target: Target) -> list[str]:
 
 
 async def facts_after_kill(brokers: dict[str, Broker]) -> list[list[str]]:
-    """Kills and restarts the brokers. Returns for each broker the facts about one generation before
-    and after."""
+    """Kills and restarts the brokers. Returns for each broker facts about one generation of a
+    group, before and after the kill."""
     asked = targets(brokers)
     restarted = asyncio.Event()
     readies = [asyncio.Event() for _ in asked]

@@ -142,7 +142,7 @@ def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None
     assert outside["lag"] < -50_000
 
 
-def test_commands_that_findings_suggest_can_be_run(trial: PageBroker) -> None:
+def test_each_command_in_a_finding_runs_with_dry_run(trial: PageBroker) -> None:
     """Each command runs with --dry-run. Its exit code must not be the code for wrong usage."""
     commands: dict[str, str] = {}
 
@@ -208,5 +208,5 @@ def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: 
         agrees("the alerts", read)
 
 
-def test_every_group_with_an_expected_verdict_has_a_topic() -> None:
+def test_tables_of_topics_and_of_expected_verdicts_have_the_same_groups() -> None:
     assert set(TOPIC_OF) == set(EXPECTED)

@@ -44,7 +44,8 @@ pytestmark = [
 OLD_PROTOCOL = {"inter.broker.protocol.version": "2.8"}
 NOW = int(time.time() * 1000) - 60_000
 APPENDED_SINCE = NOW + 30_000
-"""A time in ms. The comparison treats timestamps from this time on as log append times."""
+"""A time in ms, later than the timestamps that producers set in these tests. A timestamp from this
+time on must be a log append time."""
 RECORDS = [Record(i, NOW + i, b"k%d" % i, b"v" * 30) for i in range(4)]
 KEYLESS = [RECORDS[0], RECORDS[1]._replace(key=None)]
 NULL = [Record(0, NOW, None, None)]

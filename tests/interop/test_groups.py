@@ -72,11 +72,9 @@ def test_group_reads_all_records_when_members_join_leave_and_are_killed(
 def _kill_one_of_three(
     cluster: Cluster, group: Group, dead: Member, feed: Feed, *, is_java: bool
 ) -> dict[Key, int]:
-    """Kills the member ``dead`` after it has consumed more records than it has committed.
-
-    Returns the last acknowledged commits of ``dead``, after the other members have read all
-    records.
-    """
+    """Kills the member ``dead`` after it has consumed more records than it has committed. Waits
+    until the other members have read all records. Returns the last acknowledged commits of
+    ``dead``."""
     group.until_seen(feed.send(2 * PARTITIONS))
     for member in (dead, group.members["c"], group.members["d"]):
         member.commit()

@@ -90,7 +90,7 @@ def delete_records(wire: Wire, topic: str, offset: int) -> None:
     assert answer["topics"][0]["partitions"][0]["error_code"] == NONE
 
 
-def test_log_responses_of_empty_filled_and_deleted_logs_equal_those_of_kafka(
+def test_offsets_epoch_ends_and_size_of_a_log_equal_those_of_kafka_from_creation_to_deletion(
     both: tuple[Wire, Wire],
 ) -> None:
     muster, kafka = both

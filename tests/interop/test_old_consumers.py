@@ -115,7 +115,8 @@ class Scene:
         waiting.until(f"partitions are owned as {owned}", so, 120)
 
     def until_in_zookeeper(self) -> None:
-        """Waits until the offset node of each partition contains the next offset, as text."""
+        """Waits until the consumer has committed all produced records to ZooKeeper: the offset node
+        of each partition contains the log end offset as decimal text."""
 
         def so() -> bool:
             assert self.in_zookeeper() == [b"%d" % len(values) for values in self.written]
@@ -243,8 +244,9 @@ def test_old_consumers_share_partitions_and_replace_a_stopped_consumer(scene: Sc
 
 
 def test_old_consumer_continues_when_a_leader_is_killed(scene: Scene) -> None:
-    """The consumer cannot parse a Metadata version 0 response that names a broker missing from its
-    broker list. The test kills broker 2, so that only Muster brokers can answer."""
+    """The consumer cannot parse a Metadata version 0 response if a partition names a broker that
+    the broker list of the response does not contain. The test kills broker 2, so that only Muster
+    brokers can answer."""
     scene.write()
     consumer = scene.start(FIRST, "--from-beginning")
     until_read({consumer: scene.all_written})
@@ -269,7 +271,9 @@ def test_commit_of_version_0_writes_zookeeper_nodes_at_every_broker(scene: Scene
     assert scene.in_kafka() == [-1] * PARTITIONS
 
 
-def test_group_with_dual_commits_continues_at_the_higher_offset(scene: Scene) -> None:
+def test_old_consumer_with_dual_commit_continues_at_the_higher_committed_offset(
+    scene: Scene,
+) -> None:
     scene.write()
     consumer = scene.start(FIRST, "--from-beginning", **KAFKAS_WAY)
     until_read({consumer: scene.all_written})

@@ -142,7 +142,9 @@ def test_java_client_reads_lz4_frames_of_300_kb_that_the_broker_compressed(
 @pytest.mark.parametrize(
     "release", [java.KAFKA_OLD, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, java.KAFKA_NEW]
 )
-def test_dump_log_segments_reads_old_segments(broker: Broker, name: str, release: str) -> None:
+def test_kafka_dump_log_reads_segments_with_old_message_formats(
+    broker: Broker, name: str, release: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     files = []
     for version in ("0.9.0", "0.10.2"):

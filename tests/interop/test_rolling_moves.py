@@ -27,8 +27,9 @@ TOPICS = (ORDERS, PAYMENTS, "__consumer_offsets", "__transaction_state")
 KAFKA_RELEASE = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
 MOVING = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
-"""The last broker of a cluster finds no other leaders for its partitions. It retries the controlled
-shutdown after this time in ms."""
+"""The pause in ms before a broker repeats a controlled shutdown that did not succeed. The
+controlled shutdown of the last broker never succeeds, because no other broker can lead its
+partitions."""
 LOADING = ("[main]", "[log-recovery-")
 """The names of the threads in which Kafka loads logs at its start."""
 FILES = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
@@ -40,7 +41,9 @@ def test_cluster_migrates_in_place_to_muster_and_back_to_kafka(tmp_path: Path) -
 
 
 @pytest.mark.soak
-def test_killed_brokers_are_replaced_in_place_by_muster_or_kafka(tmp_path: Path) -> None:
+def test_muster_or_kafka_replaces_each_killed_broker_on_the_same_data_directory(
+    tmp_path: Path,
+) -> None:
     moved_in_place(tmp_path, 2, killed=True)
 
 

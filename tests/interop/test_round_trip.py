@@ -293,8 +293,8 @@ def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
 
 
 def cleaned_with_transactions(folder: Path) -> set[int]:
-    """Writes a log with everything that a cleaning can leave. Returns the offsets of the committed
-    records."""
+    """Writes a log with transactions, and cleans it several times. Returns the offsets of the
+    committed records."""
     config = LogConfig(**{**SETTINGS, "segment_bytes": 20_000})  # type: ignore[arg-type]
     log = PartitionLog.open(OsFileSystem(), str(folder), WITH_TRANSACTIONS, 0, config)
     writer = RandomLog(log, random.Random(5), keys=60)
@@ -377,7 +377,7 @@ def replace(ours: Path, theirs: Path) -> list[Path]:
 
 
 def go_on(kafka: KafkaBroker) -> None:
-    """Produces more records, commits more offsets of each kind, and runs transactions, on Kafka."""
+    """On Kafka: produces more records, commits more offsets of each kind, and runs transactions."""
     bootstrap = kafka.bootstrap
     for codec in CODECS:
         send(bootstrap, "codecs", codec, f"kafka-{codec}")

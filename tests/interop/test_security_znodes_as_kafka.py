@@ -58,7 +58,7 @@ def _listens(port: int) -> bool:
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-def test_recorded_security_nodes_equal_those_of_kafka(tmp_path: Path) -> None:
+def test_recorded_security_znodes_equal_the_znodes_that_kafka_writes(tmp_path: Path) -> None:
     with zookeeper(tmp_path / "zookeeper") as address:
         at = f"{address}/cluster"
         with kafka(tmp_path, at) as (port, login_port):

@@ -52,7 +52,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.proves("share 9")
-def test_random_share_group_gets_the_same_responses_and_records_as_in_kafka(
+def test_random_share_group_requests_have_the_same_responses_and_records_as_in_kafka(
     sides: tuple[Side, Side], seed: int
 ) -> None:
     found = share_differences(seed, *sides, STEPS)

@@ -51,7 +51,7 @@ class Streams:
         self.folder = folder
         self.broker = broker
         self.instances: dict[str, Program] = {}
-        """The current instance for each state folder."""
+        """By state folder: the instance of the program that was last started with this folder."""
 
     def start(self, role: str, ends: ExitStack, state: str = "") -> Program:
         """Starts the program in a role. An instance uses the state folder ``state``. Closing

@@ -47,7 +47,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 @pytest.mark.parametrize("seed", range(14))
 @pytest.mark.proves("streams 1")
-def test_random_streams_group_gets_the_same_responses_and_records_as_in_kafka(
+def test_random_streams_group_requests_have_the_same_responses_and_records_as_in_kafka(
     sides: tuple[Side, Side], seed: int
 ) -> None:
     muster, kafka = sides
@@ -73,8 +73,8 @@ def test_task_assignment_obeys_the_rules_in_muster_and_kafka_after_any_change(
 
 
 def _delayed(side: StreamsSide) -> list[Any]:
-    """Returns the responses to members of a group with an initial delay, from the first join until
-    each member has tasks."""
+    """Creates a group with an initial rebalance delay. Returns the responses to the group's
+    members, from the first join until each member has tasks."""
     side.create_topics()
     setting = {
         "name": "streams.initial.rebalance.delay.ms",

@@ -66,13 +66,15 @@ def test_each_tool_run_has_its_own_exit_code_and_output(trials: Trials) -> None:
     assert trials.jvm.pid == pid
 
 
-def test_standard_input_of_a_tool_ends_after_the_text_of_its_run(trials: Trials) -> None:
+def test_tool_run_reads_only_the_standard_input_of_this_run(trials: Trials) -> None:
     large = "0123456789\n" * 20_000
     assert trials("echo", text_in=large).stdout == large
     assert trials("echo").stdout == ""
 
 
-def test_exit_code_is_that_of_the_first_exit_when_a_tool_exits_twice(trials: Trials) -> None:
+def test_tool_that_calls_exit_twice_has_the_exit_code_of_its_first_call(
+    trials: Trials,
+) -> None:
     done = trials("exit-twice")
     assert (done.returncode, done.stdout) == (5, "")
     assert trials.jvm.usable
@@ -91,7 +93,7 @@ def test_tool_run_waits_for_non_daemon_threads(trials: Trials) -> None:
     assert trials("thread=late").stdout == "late\n"
 
 
-def test_shutdown_hooks_are_executed_at_the_end_of_their_tool_run(trials: Trials) -> None:
+def test_shutdown_hooks_of_a_tool_are_executed_when_the_tool_ends(trials: Trials) -> None:
     assert trials("hook=last", "out=first", "exit=0").stdout == "first\nlast\n"
     assert trials("out=alone").stdout == "alone\n"
 
@@ -101,7 +103,7 @@ def test_each_tool_run_has_its_own_system_properties(trials: Trials) -> None:
     assert trials("get").stdout == "null\n"
 
 
-def test_jvm_is_replaced_when_a_thread_of_a_tool_remains(trials: Trials) -> None:
+def test_jvm_is_replaced_when_a_thread_of_a_finished_tool_still_runs(trials: Trials) -> None:
     done = trials("stay", "out=done", "exit=6")
     assert (done.returncode, done.stdout) == (6, "done\n")
     assert not trials.jvm.usable

@@ -27,8 +27,8 @@ from tests.interop.transaction_traces.rules import NEXT_EPOCH, REASONS, reason_o
 from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, Step, trace_of
 
 ENOUGH = {TV1: 5000, TV2: 5500}
-"""The number of compared responses with which a run covers nearly all API versions and table cells.
-"""
+"""The number of compared responses after which a run has covered nearly all API versions and nearly
+all cells of the coverage table, which has a row for each kind of step."""
 STEPS = os.environ.get("STEPS")
 SOAK_STEPS = int(STEPS or "60000")
 """The number of compared responses in the soak test. New brokers start after each ENOUGH responses,
@@ -43,7 +43,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 OURS = {TV1: {"transaction.version": "0"}, TV2: {}}
-"""Settings of Muster that Kafka does not get."""
+"""By transaction version: the settings that only Muster gets, not Kafka."""
 PEERS = {TV1: OLD, TV2: NEW}
 
 
@@ -148,7 +148,7 @@ def test_transaction_traces_contain_every_version_of_every_api() -> None:
     assert wanted <= asked
 
 
-def test_transaction_run_without_steps_reports_all_coverage_as_missing() -> None:
+def test_comparison_without_steps_reports_all_transaction_apis_as_not_compared() -> None:
     campaign = Campaign([], TV2, 1, 0, ranges=dict(VERSIONS))
     missing = campaign.missing()
     assert "EndTxn v5 was compared 0 times, not 20" in missing

@@ -36,7 +36,8 @@ pytestmark = pytest.mark.interop
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "auto.create.topics.enable": "false"}
 _MEANWHILE = (CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR)
-"""Errors of a Kafka that is not ready. NOT_COORDINATOR occurs only on a busy machine."""
+"""Errors that Kafka returns while it is not ready. The test repeats the request. NOT_COORDINATOR
+occurs only on a busy machine."""
 
 
 DONE = {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
@@ -107,10 +108,7 @@ def stored(folder: Path) -> list[StoredRecord]:
 
 
 def complete(records: list[StoredRecord]) -> list[StoredRecord] | None:
-    """Returns the records if all transactions in them are complete, else None.
-
-    Kafka may complete the transactions of different ids in another order than it started them.
-    """
+    """Returns the records if all transactions in them are complete, else None."""
     last = {key: decode_value(value)[0].state for key, value in records if value is not None}
     return records if DONE.issuperset(last.values()) else None
 

@@ -1,5 +1,5 @@
 """The transactional producers of six clients: Java 0.11, 2.8 and 4.3.1, and three Python libraries.
-The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), which serves the client of 0.11 too."""
+With BROKER=kafka the tests run on Apache Kafka 4.3.1, and pass too."""
 
 from __future__ import annotations
 
@@ -107,9 +107,8 @@ def test_zombie_producer_is_fenced_and_its_transaction_aborted(
 def test_overlapping_transactions_are_filtered_by_read_committed_consumers(
     broker: Broker, name: str, reader: str
 ) -> None:
-    """Two transactions overlap, one of them is aborted, and an open transaction follows. Before the
-    two transactions, the log has the ABORT marker of a transaction without records. No list of
-    aborted transactions contains the transaction without records."""
+    """The log has an ABORT marker of a transaction without records, then two overlapping
+    transactions, of which one is aborted, and then an open transaction."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
         nothing = begin(wire, f"{name}-0")
@@ -182,7 +181,7 @@ def _last_stable(broker: Broker, topic: str) -> int:
 
 @pytest.mark.skipif(KIND == "kafka", reason="the setting is Muster's own")
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_java_producer_follows_the_advertised_transaction_version(
+def test_java_producer_uses_the_transaction_version_that_the_broker_advertises(
     brokers: Callable[..., Broker], name: str, level: int
 ) -> None:
     """With version 2, each end of a transaction increments the epoch of the producer (KIP-890)."""

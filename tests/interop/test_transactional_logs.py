@@ -1,10 +1,9 @@
-"""Logs with transactions of Muster and of Apache Kafka lead to equal responses, and each broker
-opens the directory of the other.
+"""Tests that a log with transactions leads to the same responses on Muster and on Apache Kafka, and
+that each broker can open the data directory of the other broker.
 
-Kafka 4.3.1 receives Produce and WriteTxnMarkers without verification by a coordinator. On Muster's
-side, only the log is tested. The compared values are the last stable offset and the aborted
-transactions of each read, and the response to DescribeProducers. Directories can have open
-transactions.
+Kafka 4.3.1 receives Produce and WriteTxnMarkers without verification by a coordinator. Of Muster,
+only the log is tested. The tests compare the last stable offset and the aborted transactions of
+each read, and the response to DescribeProducers. Some directories have open transactions.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ READ_COMMITTED = 1
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Yields Apache Kafka 4.3.1 with settings by which it accepts markers from any client and sends
-    no requests to a coordinator."""
+    """Yields Apache Kafka 4.3.1, which accepts markers from any client, and verifies no transaction
+    at its coordinator."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = KafkaBroker(tmp_path_factory.mktemp("transactional") / "kafka", settings)
     broker.start()
@@ -74,8 +73,8 @@ def write_marker(wire: Wire, topic: str, marker: Marker) -> int:
 
 
 def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) -> int | str:
-    """Sends one step of a table row. The log for the row starts at offset ``begin``. Returns the
-    response in the notation of the table."""
+    """Sends one step of a table row: a batch or a marker. The records of this row begin at the
+    offset ``begin``. Returns the response in the notation of the table."""
     end_offset: int = list_offset(wire, topic, -1)["offset"]
     if isinstance(what, End):
         marker = Marker(producer_id, what.epoch, what.coordinator_epoch, what.committed, what.rules)
@@ -94,15 +93,15 @@ def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) 
 
 
 def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
-    """Returns True if Kafka can run the history in ``row``. Kafka accepts only one batch per
-    request, and does not accept new epochs that no coordinator has assigned."""
+    """Returns True if the history in ``row`` can be run on Kafka: each request has only one batch,
+    and a coordinator has assigned each epoch."""
     history, last, _ = row
     sends = [step for step in [*history, last] if isinstance(step, Send)]
     return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
 
 
 @pytest.mark.proves("transactions 35")
-def test_kafka_returns_the_error_of_each_row_in_musters_producer_state_tables(
+def test_each_error_in_musters_producer_state_tables_equals_kafkas_response(
     kafka: KafkaBroker,
 ) -> None:
     differences = []
@@ -177,7 +176,8 @@ def told_by(wire: Wire, topic: str) -> Told:
 
 
 def known_to(log: PartitionLog) -> Told:
-    """Returns from a log that Muster has opened the values that `told_by` returns from Kafka."""
+    """Returns the same facts as `told_by`. `told_by` reads them from the responses of a broker;
+    this function reads them from a log that Muster's code has opened."""
     reads: list[Any] = []
     stable = log.first_unstable_offset
     for offset in range(0, log.log_end_offset, 3):

@@ -1,5 +1,6 @@
-"""Each subcommand of `kafka-transactions`, with a planted hanging transaction; and Java's Admin
-client and kafka-features. The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka)."""
+"""Tests each subcommand of `kafka-transactions` with a hanging transaction that the test has
+written, and also Java's Admin client and kafka-features. The tests pass on Apache Kafka 4.3.1 too
+(BROKER=kafka)."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_broker_restart_within_the_session_timeout_moves_no_partition(
 
 
 @pytest.mark.skipif(KIND != "muster", reason="what is measured is Muster's own upgrade")
-def test_librdkafka_releases_partitions_when_downtime_exceeds_session(
+def test_librdkafka_releases_partitions_when_downtime_exceeds_session_timeout(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()

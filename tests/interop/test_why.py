@@ -184,7 +184,7 @@ def test_journal_has_static_member_restarts_that_caused_no_rebalance(
     assert all(note in story for note in notes)
 
 
-def test_journal_has_the_loaded_generation_after_a_coordinator_restart(
+def test_restarted_coordinator_has_the_last_generation_in_its_journal(
     seeing_alone: SeeingBroker, name: str
 ) -> None:
     broker = seeing_alone

@@ -55,8 +55,9 @@ def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> No
 
 
 def _without_more(found: Any, said: Any) -> Any:
-    """Returns the node ``found`` with only the fields that ``said`` has. Accepts a higher version
-    in ``found``."""
+    """Returns the content ``found`` of a node, reduced for the comparison with the expected content
+    ``said``. Fields that are not in ``said`` are removed, and a version above the expected version
+    is replaced by the expected version."""
     if not isinstance(said, dict) or not isinstance(found, dict):
         return found
     kept = {key: value for key, value in found.items() if key in said}
@@ -74,7 +75,8 @@ def _without_more(found: Any, said: Any) -> Any:
 def test_recorded_zookeeper_nodes_equal_those_of_kafka(
     kind: str, version: str, tmp_path: Path
 ) -> None:
-    """The test repeats the changes on Kafka and compares the nodes with the recorded nodes."""
+    """The test makes the recorded changes on Kafka again, and compares the resulting nodes with the
+    recorded nodes."""
     with running(tmp_path, dict.fromkeys(BROKERS, kind)) as cluster:
         found = play(cluster)
     if os.environ.get("MUSTER_GOLDEN") == "write":

@@ -158,7 +158,8 @@ class JavaProducer:
         return int(producer_id), int(epoch)
 
     def resume(self, producer_id: int, epoch: int) -> None:
-        """Continues an open transaction with this producer id and epoch, without InitProducerId."""
+        """Continues a transaction that an earlier producer opened with this producer id and epoch.
+        Sends no InitProducerId."""
         self._ask("resume", producer_id, epoch)
 
 

@@ -1,5 +1,5 @@
-"""Kafka's VerifiableConsumer as a member of a group, and groups in the form in which
-ConsumerGroupDescribe returns them."""
+"""Runs Kafka's VerifiableConsumer as a group member, and reads groups as ConsumerGroupDescribe
+returns them."""
 
 from __future__ import annotations
 
@@ -100,9 +100,8 @@ class VerifiableGroup:
         return self.members[-1]
 
     def balanced(self, *sizes: int, within_s: float = WITHIN_S) -> Described:
-        """Waits until the group is Stable and the numbers of partitions of its members are
-        ``sizes``, in ascending order. ConsumerGroupDescribe and the reports of the members must
-        agree."""
+        """Waits until the group is Stable and ``sizes`` are the numbers of partitions of its
+        members, both in ConsumerGroupDescribe and in the reports of the members."""
 
         return self._settled(lambda: described(self.cluster, self.group), sizes, within_s)
 
@@ -169,7 +168,7 @@ class DescribedMember(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A consumer group in a ConsumerGroupDescribe response. The members are by member id."""
+    """A consumer group in a ConsumerGroupDescribe response. The members are listed by member id."""
 
     state: str
     epoch: int
@@ -178,7 +177,7 @@ class Described(NamedTuple):
     members: dict[str, DescribedMember]
 
     def sizes(self) -> list[int]:
-        """Returns the numbers of partitions of the members, in ascending order."""
+        """Returns how many partitions each member has, in ascending order."""
         return sorted(len(member.assigned) for member in self.members.values())
 
     def epochs(self) -> dict[str, int]:

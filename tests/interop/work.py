@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 PACE_S = 0.02
-"""The pause between two operations in seconds. Brokers and tests share the machine."""
+"""The pause in seconds between two operations. The pauses leave CPU time for the brokers, which run
+on the same machine as the tests."""
 ENDS_WITHIN_S = 120.0
 """The time in seconds for which `Work.end` waits until each thread has completed its last
 operation."""

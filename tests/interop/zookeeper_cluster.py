@@ -46,8 +46,8 @@ BESIDE_OLD_KAFKA = {
     "inter.broker.protocol.version": "0.10.2",
     "log.message.format.version": "0.10.2",
 }
-"""Settings of the other brokers in a cluster that has a Kafka 0.10.2.2. They equal the defaults of
-0.10.2.2."""
+"""Settings of the other brokers in a cluster that also has a Kafka 0.10.2.2. The values are the
+defaults of Kafka 0.10.2.2."""
 
 _JARS = {KAFKA: java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, OLD_KAFKA: java.KAFKA_OLD}
 

@@ -62,7 +62,8 @@ class Checkers(ReplyChecks):
         self.promises = Promises()
         self._look_at_all = True
         self.generations: dict[tuple[str, tuple[int, int]], int] = {}
-        """The newest generation of each group, by group id and life of the group (see `_life`)."""
+        """The newest generation of each group, by group id and by a key that changes when the group
+        is deleted or the shard is loaded."""
 
     # -------------------------------------------------------------------------- reports of the
     # world
@@ -120,8 +121,8 @@ class Checkers(ReplyChecks):
                 self.removals[event.group_id] = self.removals.get(event.group_id, 0) + 1
 
     def before_replay(self, run: Run | OwnBatch) -> None:
-        """Asserts that the record of a group equals the state of the group, before the record is
-        replayed."""
+        """Must be called before a record is replayed. Asserts that the record of a group equals the
+        state of the group."""
         if isinstance(run, MarkerRun):
             pending = self.model.pending.get(run.producer_id, {})
             self.touched.update(group_id for group_id, _, _ in pending)
@@ -185,8 +186,8 @@ class Checkers(ReplyChecks):
         return self.world.shard.view.groups
 
     def check_cache(self, groups: Collection[str] | None) -> None:
-        """Asserts invariant 1 of the state for ``groups``, or for all groups if None: the cache
-        equals the bytes of the log."""
+        """Asserts that the committed offsets in the cache equal those in the log, for ``groups``
+        or, if it is None, for all groups."""
         cache, stored = self.world.shard.view.offsets, self.model.offsets
         assert pending_of(self.world.shard) == self.model.pending, "not what the log says is open"
         if self.model.pending:
@@ -238,7 +239,7 @@ class Checkers(ReplyChecks):
         self.count(f"awaited in {awaited.phase}")
 
     def check_counters(self, group: Group) -> None:
-        """Asserts that the counters of a group equal the counted values."""
+        """Asserts that the counters of a group agree with the members of the group."""
         members = group.members.values()
         assert group.joined == sum(member.join_ticket is not None for member in members)
         support: dict[str, int] = {}
@@ -322,8 +323,8 @@ class Checkers(ReplyChecks):
                 assert loaded.generation_id <= group.generation_id
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the world is not at rest: groups that are not STABLE with all
-        their clients.
+        """Returns the reasons why the simulation is not at rest: the groups that are not STABLE
+        with all their clients.
 
         Two kinds of groups never come to rest and are excluded. If group.max.size is below the
         number of clients, the rejected clients retry forever. If the record of the group cannot be

@@ -270,10 +270,10 @@ class Admin:
 
 @dataclass
 class Transactor:
-    """A transactional producer that commits offsets, together with the coordinator that ends its
+    """A transactional producer that commits offsets, and the coordinator that ends its
     transactions.
 
-    A marker may arrive twice, or may end a transaction without offsets.
+    The coordinator may send a marker twice, or may end a transaction without offsets.
     """
 
     name: str
@@ -301,7 +301,8 @@ class Transactor:
         )
 
     def confused(self, ticket: int) -> Call:
-        """Returns a commit with the membership of another client, or for an unknown group."""
+        """Returns a commit with a deliberate error: the membership is that of another client, or
+        the group does not exist."""
         group_id = self.rng.choice([*self.groups, "unheard"])
         instance_id = self.rng.choice([None, f"{group_id}-static-0"])
         return self._commit(ticket, group_id, self.rng.choice([-1, 1]), "nobody", instance_id)

@@ -81,8 +81,8 @@ def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_as(shard: GroupShard, **other: Any) -> Any:
-    """Returns a substitute for a shard, for a snapshot. The view of the substitute has the parts of
-    the shard's view, except that ``other`` replaces some of them."""
+    """Returns a substitute for ``shard``, for a snapshot with false content. Its ``view`` has the
+    values of ``shard.view``, except for the values that ``other`` replaces."""
     view = shard.view
     parts = {
         "offsets": view.offsets,

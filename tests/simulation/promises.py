@@ -38,12 +38,13 @@ class Promises:
             self._written.setdefault(record.key, []).append((record.log_offset, record.value))
 
     def leaves(self, log_offset: int) -> None:
-        """Notes that the broker sends a reply that depends on the records below ``log_offset``."""
+        """Notes that the broker sends a reply that depends on the records below ``log_offset``.
+        From now on these records must not be lost."""
         self.told = max(self.told, log_offset)
 
     def forgo(self, log_offset: int) -> None:
-        """Limits the promises to records below ``log_offset``, because a power failure may remove
-        later records."""
+        """Notes that a power failure may remove the records from ``log_offset`` on. From now on,
+        the promises to clients cover only earlier records."""
         self.told = min(self.told, log_offset)
 
     def kept(self, found: Iterable[ModelRecord], end: int) -> None:

@@ -78,8 +78,8 @@ class ReplyChecks:
         self.loads = 0
         self.removals: dict[str, int] = {}
         self.votes: dict[tuple[Any, ...], tuple[str | None, str]] = {}
-        """The chosen protocol and the leader, by group, life of the group (see `_life`) and
-        generation."""
+        """The selected protocol and the leader of each generation. The key consists of the group,
+        the life of the group (see `_life`) and the generation."""
         self.assigned: dict[tuple[Any, ...], bytes] = {}
         """The assignment that a member received, by group, life of the group (see `_life`),
         generation and member."""
@@ -87,10 +87,10 @@ class ReplyChecks:
         """Group and member id of each member that got FENCED_INSTANCE_ID since the shard was
         loaded."""
         self.given: dict[tuple[Any, ...], dict[str, bytes]] = {}
-        """The assignments that the leader sent, by group, life of the group (see `_life`) and
-        generation."""
+        """The assignments that the leader of a group sent, by group, life of the group and
+        generation. A new life begins when a group is created again (see `_life`)."""
         self.touched: set[str] = set()
-        """Groups that the calls and records of the current step name."""
+        """The groups whose ids are in the calls or records of the current step."""
         self.checked: dict[str, int] = {}
 
     def count(self, what: str) -> None:
@@ -98,8 +98,8 @@ class ReplyChecks:
         self.checked[what] = self.checked.get(what, 0) + 1
 
     def _life(self, group_id: str) -> tuple[int, int]:
-        """Returns a key of the group's current life. Generations may restart at 1 when the group is
-        deleted or the shard is loaded."""
+        """Returns a key that changes when the group is deleted or the shard is loaded, because the
+        generations of the group may then restart at 1."""
         return self.loads, self.removals.get(group_id, 0)
 
     def before_call(self, call: Call) -> None:
@@ -128,7 +128,8 @@ class ReplyChecks:
             self.given[key] = {_identity(name): value for name, value in call.assignments}
 
     def after_call(self, call: Call, outcome: Outcome) -> None:
-        """Asserts that a reply which is sent without parking fits the state before the call."""
+        """Checks the reply in the outcome of its own call: the reply must fit the state before the
+        call. Calls that were parked are not checked here."""
         for ticket, reply in outcome.replies:
             if ticket != call.ticket:
                 continue
@@ -157,7 +158,8 @@ class ReplyChecks:
                     self.count("deleted")
 
     def _check_sessions(self, call: Call, reply: Reply) -> None:
-        """Asserts that neither a rejected call nor a call without membership renews a session."""
+        """Asserts that a session is not renewed by a rejected call, or by a call of a client that
+        is not a member."""
         code = describe_code(reply)
         if isinstance(call, Heartbeat | SyncGroup | OffsetCommit):
             if code == NONE or not isinstance(code, int):
@@ -225,8 +227,8 @@ class ReplyChecks:
     def _check_transactional(
         self, call: TxnOffsetCommit, reply: CommitReply, records: Sequence[Run | OwnBatch]
     ) -> None:
-        """Asserts that a TxnOffsetCommit with a member id is from a member, and that its accepted
-        offsets only become pending."""
+        """Asserts that a TxnOffsetCommit that contains a member id comes from a member of the
+        group, and that its accepted offsets are pending."""
         errors = reply.errors
         if isinstance(errors, int) and errors != NONE:
             assert not records
@@ -351,7 +353,7 @@ _STATIC = re.compile(r"(.*-static-\d|nobody's)-")
 def _identity(member_id: str) -> str:
     """Returns the instance id of a static member, or the member id of a dynamic member.
 
-    Confused clients share one instance id, so they replace each other.
+    All clients that send wrong requests share one instance id, so they replace each other.
     """
     static = _STATIC.match(member_id)
     return member_id if static is None else static[1]

@@ -36,8 +36,9 @@ class Batch:
     def read(self) -> list[tuple[int, Run | OwnBatch]]:
         """Returns the decoded runs of the batch with their log offsets.
 
-        A real reader ignores commits after a marker with a higher epoch. The simulation never
-        writes such a marker, so each batch can be decoded alone, and only once.
+        The broker's reader ignores a commit after a marker with a higher epoch, so it must read the
+        batches in order. The simulation never writes such a marker, so each batch can be decoded
+        alone.
         """
         if self.runs is None:
             reader = GroupReader(_SHARD, 0, 1)
@@ -99,9 +100,9 @@ class SimulatedLog:
         """Cleans the first ``cut`` batches. Keeps the last record of each key, and removes empty
         batches.
 
-        If ``tombstones_too``, the cleaning also removes tombstones, except tombstones after the
-        snapshot. It removes records of aborted transactions, keeps markers, and stops at the first
-        record of an open transaction.
+        A cleaning removes records of aborted transactions, keeps markers, and stops at the first
+        record of an open transaction. If ``tombstones_too`` is true, it also removes tombstones,
+        except tombstones after the snapshot.
         """
         keep_from = self.end if self.snapshot is None else self.snapshot.begin
         ends = self._ends()
@@ -172,13 +173,15 @@ class SimulatedLog:
         self.snapshot = Snapshot(b"".join(blocks), self.end, self.end)
 
     def opened(self) -> None:
-        """Drops a snapshot that includes records after the log end, as a starting broker does."""
+        """Drops the snapshot if its end offset is above the log end offset, as a broker does when
+        it starts."""
         if self.snapshot is not None and self.snapshot.end > self.end:
             self.snapshot = None
 
     def replay(self, shard: GroupShard, behind: list[Batch], with_snapshot: bool) -> None:
-        """Loads ``shard`` from the log and the batches ``behind``, which are not yet appended. If
-        ``with_snapshot``, loads the snapshot and only the batches after it."""
+        """Loads ``shard`` from the log, followed by the batches ``behind``, which the log does not
+        contain yet. If ``with_snapshot`` is true, loads the snapshot first, and then only the
+        batches from its begin offset on."""
         begin = 0
         if with_snapshot and self.snapshot is not None:
             begin = self.snapshot.begin

@@ -286,8 +286,8 @@ def generations_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: the assignment changes if the leader repeats SyncGroup before all members
-    have synced."""
+    """Plants a fault: if the leader repeats SyncGroup before all members have synced, the group
+    gets other assignments in the same generation."""
     real = coordinator.classic.membership._assign
 
     def assign(step: Step, group: Group, call: Any) -> None:

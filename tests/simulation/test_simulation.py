@@ -2,7 +2,7 @@
 writes.
 
 `make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed. Each run of the
-tests has the same few seeds and as many new seeds. At its end, a test run prints the speed of the
+tests uses a few fixed seeds, and as many new seeds. At its end, it prints the speed of the
 simulation.
 """
 
@@ -103,7 +103,7 @@ def test_every_event_and_check_occurs_in_ten_simulations_of_the_group_core(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
-def test_group_core_invariants_hold_in_a_simulation_for_a_long_time(
+def test_invariants_of_the_group_core_hold_in_a_long_simulation(
     seed: int, record_property: Tell
 ) -> None:
     assert run(seed, SOAK_STEPS, record_property).checkers.steps >= SOAK_STEPS

@@ -253,7 +253,7 @@ class World:
                 self.checkers.accepted(data)
 
     def _accept_own(self, runs: list[Any]) -> None:
-        """Encodes each run as a separate batch with the producer id of the run."""
+        """Encodes each run as a batch of its own, since a batch has only one producer id."""
         for run in runs:
             self.checkers.before_replay(run)
             data, _ = own_batch(run, PLAIN_FORM, self.accepted, 0, self.wall_ms)
@@ -345,7 +345,8 @@ class World:
             self.checkers.check_reload(with_snapshot=True)
 
     def snapshot_is_taken(self) -> None:
-        """Takes a snapshot after all records of the shard are appended, as the broker does."""
+        """Appends all records that are not yet in the log, and then takes a snapshot, as the broker
+        does."""
         self._append(len(self.unappended))
         self.log.take_snapshot(self.shard)
         self.checkers.check_reload(with_snapshot=True)

@@ -1,5 +1,5 @@
-"""Requests for which the recorder lists the functions that handle them. A simulated broker with
-loaded shards handles the requests."""
+"""Requests to a simulated broker with loaded shards. For each request, the recorder lists the
+functions that handle it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tests that the functions and files of Muster that handle a request do not exceed the limits of
-this request."""
+"""For some requests, tests that Muster handles the request with a limited number of functions and
+of source files."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ LIMITS = {
 maximum number of files that contain these functions. Changes may only lower a limit."""
 
 
-def test_every_recorded_request_has_a_limit_and_every_limit_has_a_recorded_request() -> None:
+def test_each_recorded_request_has_limits_of_functions_and_files_and_no_limit_is_unused() -> None:
     assert set(LIMITS) == set(WALKS)
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_functions_and_files_that_handle_a_request_do_not_exceed_the_limits(name: str) -> None:
+def test_number_of_functions_and_files_that_handle_a_request_is_within_its_limit(name: str) -> None:
     recorded = walk(name)
     functions_max, files_max = LIMITS[name]
     assert recorded.functions <= functions_max, recorded.page()
     assert recorded.files <= files_max, recorded.page()
 
 
-def test_recorder_lists_the_handler_of_a_heartbeat_before_the_shard() -> None:
+def test_recorded_calls_of_a_heartbeat_have_the_handler_before_the_shard() -> None:
     steps = walk("Heartbeat").steps
     places = [(step.file, step.depth) for step in steps]
     connection = places.index(("broker/net/connection.py", 1))

@@ -1,8 +1,8 @@
-"""Clients of timed scenarios. Each broker gets the same requests, and the scenario records
-responses and delays as facts.
+"""Clients for scenarios that measure delays. Each broker gets the same requests, and a scenario
+records the responses and the delays of each broker.
 
-A delay counts as correct if it is at least the timeout and at most LATE_S longer. Repeated requests
-are sent every POLL_S.
+A delay is correct if it is at least the timeout and at most LATE_S longer. Clients repeat a request
+every POLL_S.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 
 POLL_S = 0.1
 EARLY_S = 0.1
-"""The tolerance in seconds by which a delay may be too short, because some clocks count whole
+"""By how many seconds a measured delay may be shorter than required. Some clocks count only whole
 ticks."""
 LATE_S = 5.0
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE = 0, 22, 25, 27
@@ -30,8 +30,8 @@ class Since:
         self._began = asyncio.get_running_loop().time()
 
     def took(self, at_least_s: float) -> str:
-        """Returns a fact: whether the elapsed time is at least ``at_least_s`` and at most LATE_S
-        longer."""
+        """Returns a text that says whether the elapsed time is at least ``at_least_s`` and at most
+        LATE_S longer."""
         past_s = asyncio.get_running_loop().time() - self._began
         if past_s < at_least_s - EARLY_S:
             return f"too early: {past_s:.2f} s, not {at_least_s:g}"
@@ -143,8 +143,8 @@ class Client:
         return code
 
     async def beats_until(self, code: int, within_s: float = ANSWERED_WITHIN_S) -> str:
-        """Sends Heartbeats until one fails. Returns a fact with ``code`` if this is the error code,
-        otherwise with the unexpected error code."""
+        """Sends Heartbeats until one gets an error. Returns a text with the error code, which
+        should be ``code``."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
 
     def close(self) -> None:
@@ -178,8 +178,8 @@ class ScenarioGroup:
         within_s: float = ANSWERED_WITHIN_S,
         before: set[int] | None = None,
     ) -> str:
-        """Repeats a request until its error code is ``code``. Returns a fact with this code, or
-        with the first unexpected code."""
+        """Repeats a request until its error code is ``code``. If ``before`` is given, also stops at
+        an error code that is not in ``before``. Returns a text with the last error code."""
         async with asyncio.timeout(within_s):
             while True:
                 answer = await ask()

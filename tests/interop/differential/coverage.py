@@ -36,7 +36,7 @@ ROWS = (
 
 
 def row_of(step: Step, sent: dict[str, Any]) -> str:
-    """Returns the row of the coordinator's table to which a request belongs."""
+    """Returns the row, one of `ROWS`, to which a request belongs."""
     if step.api == "JoinGroup":
         return "JoinGroup, id given" if sent["member_id"] else "JoinGroup, new"
     if step.api == "OffsetCommit":

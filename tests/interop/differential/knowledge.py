@@ -1,8 +1,9 @@
-"""The knowledge of a trace's clients on one broker, and the requests of their steps to this broker.
+"""Stores what the clients of a trace know from the responses of one broker, and builds the requests
+that they send to this broker.
 
-The knowledge is computed from responses, without sockets or clock. Generated member ids get names
-after the client that received them: "c0#1" is the first id of client 0. With these names, the
-responses of two brokers can be compared.
+The module uses no sockets and no clock. Generated member ids get names after the client that
+received them: "c0#1" is the first id of client 0. With these names, the responses of two brokers
+can be compared.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Knowledge:
         """The instance id in the last JoinGroup of each member. The key is the name of the member.
         """
         self.topics_of: dict[str, set[str]] = {}
-        """The topics in the last JoinGroup of each instance id, over all its protocols."""
+        """By instance id: the topics of all protocols in the last JoinGroup with this id."""
         self.came_with_other_topics = False
         """True if the last answered JoinGroup subscribes to other topics than the previous
         JoinGroup with the same instance id."""
@@ -91,7 +92,8 @@ class Knowledge:
         return {"own": own, "next": max(own, 0) + 1, "previous": max(own - 1, 0), "none": -1}[word]
 
     def request(self, step: Step, version: int) -> dict[str, Any]:
-        """Returns the request of a step to this broker, as a value for the codec of ``version``."""
+        """Returns the request that ``step`` sends to this broker, as a value for the codec of
+        ``version``."""
         actor = self.actors[step.actor]
         says = step.says
         made: dict[str, Any] = getattr(self, "_make_" + step.api)(actor, says, version, step)

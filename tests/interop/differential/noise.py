@@ -52,7 +52,7 @@ def versions(api: str) -> list[int]:
 
 
 class Noise:
-    """The steps for one seed, and methods that add one step."""
+    """Collects the steps of the trace with one seed. Each method adds one step."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)

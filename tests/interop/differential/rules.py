@@ -20,12 +20,11 @@ _OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why Kafka's response may differ from Muster's, and how the trace continues on this
-    Kafka broker.
+    """A reason why a response of Kafka may differ from Muster's. ``then`` says how the trace
+    continues on this Kafka broker.
 
-    "go on": the group has the same state on Muster and on the Kafka broker. "delete": the group has
-    the same state on both after it is deleted on the Kafka broker. "part": the trace continues
-    without the Kafka broker.
+    "go on": the group has the same state on Muster and on Kafka. "delete": the states differ until
+    the group is deleted on Kafka. "part": the trace continues without this Kafka broker.
     """
 
     text: str
@@ -66,11 +65,11 @@ REASONS = (
 def of_answer(
     step: Step, mine: Answer, other: Answer, knowledge: Knowledge, during: Step
 ) -> Reason | None:
-    """Returns the reason why Kafka's response ``other`` may differ from the response ``mine`` of
-    the broker under test, or None if the difference is not allowed.
+    """Returns the reason why Kafka's response ``other`` may differ from ``mine``, the response of
+    the broker under test. Returns None if they may not differ.
 
-    ``step`` is the request of the response. ``during`` is the step after which the response
-    arrived.
+    ``step`` is the request that both responses answer. If the request was parked, ``during`` is the
+    later step that released the response.
     """
     if "closed" in mine or "closed" in other:
         return None
@@ -103,12 +102,12 @@ def _of_description(mine: Answer, other: Answer) -> Reason | None:
 
 
 def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
-    """Returns the groups in a DescribeGroups response without the parts in which the two Kafka
-    versions differ.
+    """Returns the groups in a DescribeGroups response. Two facts that only Kafka 4.3.1 returns are
+    removed: the last assignments of a rebalancing group, and the operations on a group's
+    configuration.
 
-    Only 4.3.1 returns the last assignments of a rebalancing group, and the operations on a group's
-    configuration. With ``owners``, each member is returned with the client id of the client that
-    received its member id.
+    With ``owners``, replaces the client id of each member by that of the client that received the
+    member's id.
     """
     shown = []
     for group in answer["groups"]:
@@ -145,11 +144,10 @@ View = tuple[Any, ...]
 def of_group(
     step: Step, sent: Answer, before: str, mine: View, other: View, knowledge: Knowledge
 ) -> Reason | None:
-    """Returns the reason why a reference broker may have another group state or other parked
-    requests after a step, or None.
+    """Returns the reason why the state or the parked requests of a group may differ between a
+    reference broker (``other``) and Muster (``mine``) after a step; None if no reason applies.
 
-    ``before`` is the state of the group before the step. ``sent`` is the request to the broker
-    under test.
+    ``before`` is the state of the group before the step. ``sent`` is the request to Muster.
     """
     kept_nothing = step.api in ("JoinGroup", "LeaveGroup") or _keeps_nothing(step)
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
@@ -179,8 +177,8 @@ def _came_back(step: Step) -> bool:
 
 
 def _keeps_nothing(step: Step) -> bool:
-    """Returns True if a step is a commit of which every partition is rejected because of its
-    metadata or topic."""
+    """Returns True for an OffsetCommit that stores no offset, because each of its partitions does
+    not exist or has too long metadata."""
     return step.api == "OffsetCommit" and all(
         text == "long" or partition >= TOPICS.get(topic, 0)
         for topic, positions in step.says["topics"]

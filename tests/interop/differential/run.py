@@ -30,14 +30,14 @@ AGREE_WITHIN_S = 5.0
 """The time in seconds within which all brokers must have answered a request or have parked it.
 After this time the difference counts."""
 JUDGED_AFTER_S = 0.4
-"""A shorter limit than AGREE_WITHIN_S, in seconds, within which all brokers must have answered a
-request or have parked it. It applies if a Kafka broker agrees with the broker under test, or if the
-difference is allowed."""
+"""The time in seconds within which all brokers must answer or park a request, if a Kafka broker
+agrees with the broker under test or their difference is allowed. If not, all brokers have more
+time: AGREE_WITHIN_S."""
 
 
 VIEWS = frozenset({"DescribeGroups"})
-"""The APIs whose responses are also compared if the reference broker serves the request only in
-another version."""
+"""The APIs whose responses are compared even if the reference broker got the request in another
+version than the broker under test."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Outcome:
 
 
 class Run:
-    """One run of a trace. ``subject`` is the first of the ``targets``."""
+    """One execution of a trace on the brokers ``targets``. ``subject`` is the first of them."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Run:
         self.outcome = Outcome(trace)
         self.parked: set[int] = set()
         self.current: Ticket | None = None
-        """The broker under test gets each request first. This is the ticket of the request whose
-        response is compared at present."""
+        """The ticket of the broker under test for the request whose responses are being compared.
+        This broker gets each request before the other brokers."""
 
     @property
     def subject(self) -> Side:
@@ -125,10 +125,11 @@ class Run:
         await self._compare(number, displaced)
 
     def _displaced(self, number: int) -> frozenset[int]:
-        """Returns the parked requests that Kafka may never answer, although Muster does.
+        """Returns parked requests that Muster answers when request ``number`` arrives, and that
+        Kafka may never answer.
 
-        These are the older of two requests of the same API and member, and the SyncGroup of a
-        member that leaves.
+        A LeaveGroup displaces the SyncGroup of the member that leaves. A JoinGroup or SyncGroup
+        displaces an older request of the same API and the same member.
         """
         new = self.subject.open[number]
         if new.step.api == "LeaveGroup":
@@ -154,8 +155,9 @@ class Run:
         )
 
     def _forget_displaced(self, displaced: frozenset[int]) -> None:
-        """Drops the ``displaced`` requests (parked requests that Kafka may never answer) that
-        Muster has answered but a reference broker has not."""
+        """Drops requests that Muster has answered and a reference broker has not. ``displaced`` has
+        the numbers of the parked requests that Kafka may never answer (see `_displaced`); no others
+        are dropped."""
         for number in displaced:
             mine = self.subject.open[number].future.done()
             if mine and not all(side.open[number].future.done() for side in self.sides):
@@ -275,8 +277,9 @@ class Run:
                 )
 
     async def _excuse(self, side: Side, reason: rules.Reason) -> None:
-        """Counts an allowed difference. Deletes the group on the reference, or removes the
-        reference from the trace, as the reason says."""
+        """Counts an allowed difference between a broker and the reference. Then does what
+        ``reason`` requires: deletes the group at the reference, or continues the trace without the
+        reference."""
         self.legal[reason.text] += 1
         if reason.then == "part":
             self.sides.remove(side)
@@ -291,9 +294,10 @@ class Run:
         return bool((await side.control.send("OffsetFetch", 5, asked))["topics"])
 
     async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
-        """Handles the reference brokers ``others``, whose result differs from that of the broker
-        under test. A difference is accepted if it has an allowed reason, or if another reference
-        broker agrees with the broker under test. Otherwise it is recorded."""
+        """Handles the reference brokers ``others``, whose results differ from the result of the
+        broker under test. Accepts a difference if it has an allowed reason, or if a further
+        reference broker has the same result as the broker under test. Records all other
+        differences."""
         excused = len(others) < len(self.sides) - 1
         step = self.trace.steps[number]
         for side in others:

@@ -84,8 +84,8 @@ async def a_follower_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
-    """The leader does not send SyncGroup and is removed. The follower's parked SyncGroup fails with
-    a rebalance."""
+    """The leader does not send SyncGroup and is removed. The follower's parked SyncGroup gets
+    REBALANCE_IN_PROGRESS."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     parked = [await each.join(LONG_MS, SHORT_MS) for each in (a, b)]
@@ -100,8 +100,8 @@ async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
-    """A client that received a member id with MEMBER_ID_REQUIRED does not join with this member id.
-    The member id keeps the join phase open for one session timeout."""
+    """A client gets a member id with MEMBER_ID_REQUIRED, and then never joins with it. The join
+    phase waits for this client for one session timeout."""
     a, p = group.client("a"), group.client("p")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     began = Since()
@@ -153,8 +153,8 @@ async def a_static_member_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_leader_restarts(group: ScenarioGroup) -> None:
-    """A static leader rejoins. Before version 9, its JoinGroup response does not name this member
-    as the leader."""
+    """A static member that is the leader rejoins. Before version 9, the JoinGroup response does not
+    name this member as the leader, although it is still the leader."""
     s, a = group.client("s", "i-s"), group.client("a")
     await group.form(s, a, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     again = group.client("s", "i-s")

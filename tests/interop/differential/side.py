@@ -12,8 +12,9 @@ from tests.interop.differential.trace import APART, PARKABLE, Step
 from tests.interop.differential.wire import ANSWERED_WITHIN_S, CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
-"""The time in seconds for which the run waits for a JoinGroup or SyncGroup response, before it
-requests the description of the group."""
+"""The time in seconds for which the test waits for the response to a JoinGroup or SyncGroup.
+Without a response, the request counts as parked, and the test requests the description of the
+group."""
 
 
 @dataclass
@@ -79,8 +80,8 @@ class Side:
         return frozenset(number for number, each in self.open.items() if each.future.done())
 
     def view(self) -> tuple[Any, ...]:
-        """Returns the parts of the group that both Kafka versions describe. The trace continues
-        only if all brokers have the same view."""
+        """Returns the parts of the group's state that both Kafka versions describe. A trace of
+        requests continues only while all compared brokers have the same view."""
         group = self.glimpse
         members = sorted(
             (self.knowledge.name(m["member_id"]), m["group_instance_id"] or "")
@@ -101,8 +102,8 @@ class Side:
 
 
 def known_view(side: Side) -> tuple[Any, ...]:
-    """Returns the result of `Side.view` without the numbers in the names of member ids ("c0" in
-    place of "c0#1"), because the responses that name new ids are not read yet."""
+    """Returns the result of `Side.view` without the numbers in the names of member ids: "c0"
+    instead of "c0#1". The numbers depend on responses that were not read yet."""
     view = side.view()
     members = sorted((name.split("#")[0], instance) for name, instance in view[2])
     if view[0] != "Stable":

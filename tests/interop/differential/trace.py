@@ -21,9 +21,9 @@ CHANGING = frozenset(
 such an API, the states of the group on these brokers may differ."""
 
 APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
-"""OffsetCommit and OffsetFetch v0, which store offsets in ZooKeeper's consumer paths. If a trace
-has one of these requests, a broker that does not serve v0 drops out of the comparison, because no
-other version is equivalent."""
+"""The versions of OffsetCommit and OffsetFetch that store offsets in ZooKeeper's consumer paths. If
+a trace contains one of them, its responses are compared only between brokers that serve these
+versions."""
 
 MAX_SIZE = 4
 """The value of group.max.size on all brokers."""

@@ -133,8 +133,8 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def gist(heard: list[Any]) -> tuple[str, ...]:
-    """Returns the results as the table contains them: error codes, and the bytes of frames without
-    a header."""
+    """Returns the results that the test compares with its table: an error code for each response,
+    or the bytes of a frame that has no header."""
     return tuple(_gist(each) for each in heard)
 
 

@@ -20,8 +20,8 @@ from tests.waiting import until
 Value = dict[str, Any]
 
 OWN = "{own}"
-"""A placeholder in a request for the name of the cell's user, which is also the name of the topic
-or group of this cell."""
+"""A placeholder in requests for the name of the cell's user. The topic or group of the cell has the
+same name."""
 RESOURCES = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5, "TOKEN": 6, "USER": 7}
 LITERAL, PREFIXED = 3, 4
 NOBODYS_ID = b"no topic has this"[:16]
@@ -38,8 +38,8 @@ _LOGINS = (("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", "PLAIN"))
 
 
 class Fact(str):
-    """A placeholder in a request for a value that each broker generates, such as the id of a
-    topic."""
+    """A placeholder in a request, such as for the id of a topic. Before the request is sent, it is
+    replaced by the value that the tested broker has generated."""
 
 
 def id_of(topic: str) -> Fact:
@@ -64,8 +64,8 @@ class Request:
     topic: str = ""
     """The name of a topic that is created for each cell, or ""."""
     group: str = ""
-    """The name of a group that is created with committed offsets for each cell of the matrix, or
-    ""."""
+    """The name of a group that each cell of the matrix creates, with committed offsets; "" for no
+    group."""
     transaction: str = ""
     """A transactional id that is created for each cell of the matrix, or ""."""
     again_after: int | None = None
@@ -299,7 +299,8 @@ _FREE = {
 }  # fmt: skip
 """Fields that are not compared, such as addresses, times and messages."""
 _KINDS = {"records", "hmac", "token_id", "member_id", "leader", "configs"}
-"""Fields of which the test compares only whether a response has a value."""
+"""Fields whose values may differ between the brokers. The test compares only whether the value is
+null, empty or neither."""
 _SIGNS = {
     "base_offset", "producer_id", "producer_epoch", "high_watermark", "last_stable_offset",
     "offset", "end_offset", "timestamp", "low_watermark",

@@ -29,14 +29,14 @@ def kafka_side(kafka: Secured) -> Side:
 
 @pytest.fixture(scope="session")
 def muster_side(secured: Secured) -> Side:
-    """Returns Muster, prepared with the resources and ACLs of all cells."""
+    """Returns Muster, prepared with the resources and ACLs of all cells of the matrix."""
     side = Side("Muster", secured)
     side.prepare(CELLS, TOPICS, GROUPS, TRANSACTIONS)
     return side
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=[cell.id for cell in CELLS])
-def test_response_to_each_security_matrix_request_is_as_expected_and_the_same_in_kafka(
+def test_each_request_of_the_security_matrix_has_the_expected_response_of_kafka(
     kafka_side: Side, request: pytest.FixtureRequest, cell: Cell
 ) -> None:
     theirs = kafka_side.ask(cell)

@@ -71,8 +71,8 @@ def test_commands_of_the_security_page_print_the_shown_output(tmp_path: Path) ->
 
 
 def test_security_page_names_only_client_settings_that_tests_use() -> None:
-    """The settings of Python clients must be in tests/interop/secured/clients.py. The Java settings
-    must be known to `muster`."""
+    """Settings of Python clients on the page must be in tests/interop/secured/clients.py. Settings
+    of Java clients on the page must be known to `muster`."""
     table = PAGE.split("\n## Clients\n")[1].split("\n\n")[1]
     rows = [line.strip("|").split("|") for line in table.splitlines()]
     assert len(rows) > 6

@@ -85,8 +85,8 @@ class Campaign:
     steps: int
     seeds: int = 1 << 30
     whole: bool = False
-    """If true, the campaign may run up to half as many additional steps while its coverage is
-    incomplete."""
+    """True if the campaign may continue after ``steps`` steps until its coverage is complete. It
+    then executes at most ``steps`` / 2 additional steps."""
     stop_after: int = 6
     compared: Counter[tuple[str, int]] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -95,8 +95,9 @@ class Campaign:
     failed: list[Failure] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """A lock for requests that Kafka's coordinator may answer for several clients together. The
-    coordinator then uses the error codes of one client's version for all these clients."""
+    """A client holds this lock during a request that Kafka's coordinator might answer together with
+    requests of other clients. Kafka would use the error codes of one client's request version for
+    all of these requests."""
 
     async def run(self) -> None:
         """Runs the traces. Stores those with differences in ``failed``."""
@@ -162,8 +163,9 @@ class Campaign:
         answers: list[tuple[dict[str, Any], str]],
         sides: list[Side],
     ) -> str | Reason | None:
-        """Returns a difference as text, or the reason why the trace ends without a difference, or
-        None."""
+        """Compares the brokers' responses to one step. Returns None if the trace continues: the
+        responses are equal, or an allowed difference does not matter. Returns a Reason if an
+        allowed difference ends the trace, and a text for a difference that is not allowed."""
         mine, state = answers[0]
         for (other, other_state), side in zip(answers[1:], sides[1:], strict=True):
             if mine != other:

@@ -29,8 +29,8 @@ _DROPPED = frozenset(
     }
 )
 _ONLY_WHETHER = frozenset({"transaction_start_time_ms", "coordinator_epoch"})
-"""Fields of which the comparison checks only whether a response has a value, such as times and
-epochs."""
+"""Fields whose values differ between brokers. The comparison of two responses checks only whether
+both have a value in such a field."""
 
 
 def normal(side: Side, value: Any, key: str = "") -> Any:

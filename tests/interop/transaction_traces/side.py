@@ -43,11 +43,12 @@ class Producer:
     sequences: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
     """The number of accepted records. The key is producer id, epoch, topic and partition."""
     fresh: set[tuple[int, int, str, int]] = field(default_factory=set)
-    """The keys (see ``sequences``) of the partitions that have accepted records of the producer
-    since its last InitProducerId or EndTxn."""
+    """The partitions that have accepted records of the producer since its last InitProducerId or
+    EndTxn. A key also has the producer id and the epoch, as in ``sequences``."""
 
     def claims(self, who: str, others: tuple[int, int]) -> tuple[int, int]:
-        """Returns the producer id and epoch that a request sends for the placeholder ``who``."""
+        """Returns the producer id and epoch for a request. ``who`` selects them: the producer's
+        own, an earlier or later epoch, those of another producer, or none."""
         producer_id, epoch = self.given[-1]
         match who:
             case "none":
@@ -147,8 +148,8 @@ class Side:
                     producer.fresh.add(key)
 
     def _kind(self, step: Step) -> str:
-        """Returns the kind of a Produce step. Returns "next" instead of "repeat" if the current
-        transaction has no records that the step could repeat."""
+        """Returns the kind of a Produce step. A step of kind "repeat" repeats records of the
+        current transaction in its partition. Without such records, its kind is "next"."""
         kind: str = step.says["kind"]
         if kind == "repeat" and self._key(step) not in self.producers[step.actor].fresh:
             return "next"

@@ -46,8 +46,8 @@ class BusyCluster(ClusterWorld):
         self.ledger = Ledger()
         self.faults = ClusterFaults(self, self.fork())
         self.flushes = self.chance.random() < 0.5
-        """True if the brokers fsync each record before they acknowledge it. Otherwise no machine
-        may lose power."""
+        """True if the brokers fsync each record before they acknowledge it. If it is False, the
+        simulation must not cut the power of a machine."""
         if self.flushes:
             for machine in self.machines:
                 machine.settings["log.flush.interval.messages"] = "1"

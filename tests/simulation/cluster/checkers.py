@@ -65,7 +65,7 @@ class ClusterCheckers:
     # -- after a turn
 
     def look(self, machine: BrokerMachine) -> None:
-        """Checks the replicas of a process after its turn."""
+        """Checks the replicas of a machine. Called after each turn of the machine's broker."""
         for place, written in self.states.look():
             if written is None:
                 self._forget(place)
@@ -87,8 +87,9 @@ class ClusterCheckers:
             self._controller_epochs[life] = epoch
 
     def _seen_in(self, life: tuple[int, int]) -> _Seen:
-        """Returns the replica states that were seen in a process of a broker. ``life`` is the
-        broker id with the process number. Drops the states of earlier processes."""
+        """Returns the replica states that the checker saw in one process of a broker. ``life`` is
+        the broker id and the number of the process. Drops the states of earlier processes of this
+        broker."""
         node_id, number = life
         known = self._seen.get(node_id)
         if known is None or known[0] != number:
@@ -124,11 +125,11 @@ class ClusterCheckers:
         return found
 
     def _forget(self, place: Place) -> None:
-        """Drops the state of a deleted partition, because the next topic with this name starts
-        empty.
+        """Drops the state of a deleted partition. A later topic with the same name starts empty.
 
-        During the deletion, a new controller may restore the topic and delete it again, as in
-        Kafka. The replicas may then be created again with empty logs.
+        Empty logs may appear even before the deletion is complete. As in Kafka, a new controller
+        may restore the topic, so that the replicas create empty logs, and then delete the topic
+        again.
         """
         self.committed.pop(place, None)
         self._writers = {key: each for key, each in self._writers.items() if key[0] != place}
@@ -222,10 +223,11 @@ class ClusterCheckers:
         return found
 
     def _strays(self) -> list[str]:
-        """Returns the remaining directories of deleted topics.
+        """Returns the directories of deleted topics that still exist on the brokers.
 
-        As in Kafka, a directory is never deleted if its partition was reassigned while the broker
-        was down. The broker uses the directory again when it gets the partition again.
+        The directories of partitions that were reassigned while the broker was down are not
+        included. As in Kafka, the broker keeps such a directory, and uses it again when the
+        partition is assigned to it again.
         """
         return [
             f"broker {machine.node_id} has {path}"

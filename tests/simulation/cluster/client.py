@@ -1,9 +1,9 @@
 """The base class of all clients of a cluster, which searches for the broker that serves a client.
 
-A client asks any broker for the leader or coordinator, and connects to it. The client searches
-again if this broker does not serve the request or is down. It knows only brokers that responses
-name. It has one connection at a time, so a client that needs several brokers uses them one after
-another (`errand`).
+A client asks any broker for the leader or coordinator that it needs, and connects to that broker.
+It searches again if that broker is down or does not serve the request. It knows only brokers that
+responses name. It has one connection at a time, so a client that needs several brokers uses them
+one after another (`errand`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ClusterClient(Client):
     and the requests to this broker (`work`)."""
 
     writes = True
-    """True if the client stops sending requests when `hushed` of the cluster is set, so that all
-    replicas can become equal."""
+    """True if the requests of this client append records. Such a client sends no requests while the
+    cluster's `hushed` is set, so that all replicas become equal."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, **more: Any
@@ -41,7 +41,8 @@ class ClusterClient(Client):
         super().__init__(cast("Any", cluster), name, host, chance, **more)
         self.cluster = cluster
         self._found: dict[Hashable, int] = {}
-        """By errand of the client: the id of the broker that serves the errand."""
+        """The id of the broker that serves each `errand`. An errand is a group, a partition or
+        another target of requests that one broker serves."""
         self._at = ANYBODY
         self.served = 0
         """The number of requests that brokers have served."""
@@ -53,13 +54,14 @@ class ClusterClient(Client):
 
     @property
     def errand(self) -> Hashable:
-        """Returns a key of the current task, such as a partition. Each key has its own broker."""
+        """Returns a key for the client's current task, such as a partition. Tasks with the same key
+        are sent to the same broker."""
         return None
 
     # -- for subclasses
 
     def look(self) -> WireRequest:
-        """Returns the request that searches for the broker that serves `errand`."""
+        """Returns the request with which the client finds the broker that serves `errand`."""
         raise NotImplementedError
 
     def found(self, answer: dict[str, Any]) -> int:
@@ -77,8 +79,8 @@ class ClusterClient(Client):
         raise NotImplementedError
 
     def go_elsewhere(self) -> None:
-        """Forgets which broker serves `errand`, and searches again. Called after an error such as
-        NOT_LEADER_OR_FOLLOWER."""
+        """Forgets the broker to which the client sends the requests of `errand`, and looks it up
+        again. Called after an error such as NOT_LEADER_OR_FOLLOWER."""
         self._found.pop(self.errand, None)
         self.think_after(self.chance.choice(ASKS_AGAIN_NS))
 

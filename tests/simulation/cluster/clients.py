@@ -194,10 +194,9 @@ class Consumer(PartitionClient):
 class RisingOffset:
     """A series of increasing offsets that one client commits for one partition.
 
-    The last commit in the log is the committed offset. A broker may execute an abandoned commit
-    after a commit that the client sent later on another connection. A fetched offset may therefore
-    be lower than the last known offset, but only if an abandoned commit contains the fetched
-    offset.
+    A fetched offset is normally the offset that the client committed last. It may also be lower: if
+    the client gives up a commit and sends a higher offset on another connection, a broker may
+    execute the first commit after the second.
     """
 
     def __init__(self) -> None:
@@ -206,8 +205,8 @@ class RisingOffset:
         """The last offset that the client knows to be committed, from an acknowledgement or a
         fetch."""
         self._unheard: set[int] = set()
-        """The offsets of sent commits that got no acknowledgement. Excludes offsets that a fetch
-        has returned."""
+        """The offsets of commits that were sent and neither acknowledged nor returned by an
+        OffsetFetch."""
 
     def next(self) -> int:
         self._tried += 1

@@ -39,12 +39,12 @@ class Committed:
         self._shown: dict[int, int] = {}
         """The last seen high watermark in each leader epoch."""
         self._at: dict[tuple[int, str], tuple[Inode, int, int]] = {}
-        """A read position in each segment, by broker and file name: the file, the base offset of a
-        batch, and the position of this batch."""
+        """By broker and segment file name: the position at which the next read continues. It
+        consists of the file, the base offset of a batch, and the batch's position in the file."""
 
     def shown(self, leader: BrokerMachine, epoch: int, end: int, isr: Iterable[int]) -> None:
-        """Processes a high watermark ``end`` that a leader has announced. The in-sync replicas
-        ``isr`` must have all records below it."""
+        """Processes the high watermark ``end``, which the leader ``leader`` has announced in
+        ``epoch``. The in-sync replicas ``isr`` must have all records below ``end``."""
         key = (leader.node_id, leader.lives, epoch)
         before = self._seen.get(key)
         if before == end:

@@ -173,8 +173,8 @@ class FleetingTopic(ControllerClient):
         self._stage: Callable[[], None] = self._create
         self._made = 0
         self._surely_made = False
-        """True if the topic is certainly new, because no deletion request of this client can still
-        be in flight."""
+        """True if the last CreateTopics of this client created the topic. False if the topic
+        existed already: it may be an older topic whose deletion is in progress."""
         self._known: dict[int, bytes] = {}
         """The values acknowledged since the last creation of the topic, by offset."""
 
@@ -271,8 +271,8 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _check(self, found: dict[int, bytes], end: int) -> None:
-        """Asserts that all records that were read were written after the last creation of the
-        topic, and that no acknowledged record below ``end`` is missing."""
+        """Asserts that all records in ``found`` were written after the last creation of the topic,
+        and that ``found`` has each acknowledged record below ``end``."""
         for offset, value in found.items():
             life, _, _ = value.partition(b"/")
             assert int(life) == self.life or not self._surely_made, (

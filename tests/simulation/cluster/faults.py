@@ -151,10 +151,11 @@ class ClusterFaults:
         self.world.zookeeper.delete(cluster.CONTROLLER)
 
     def _late_words(self, machine: BrokerMachine) -> None:
-        """Stops a broker, and delays the requests that the controller then sends to another broker.
+        """Lets requests of a controller arrive after the election of another controller.
 
-        When the requests arrive, a new controller has been elected, because the old controller has
-        lost its session.
+        Stops a broker, so that the controller sends requests to the other brokers. Cuts the link
+        from the controller to one of these brokers for 11 s. In this time, the controller is
+        suspended and loses its session.
         """
         old = self.controller()
         others = [each for each in self.world.machines if each not in (machine, old)]

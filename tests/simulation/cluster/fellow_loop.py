@@ -1,8 +1,8 @@
 """The event loop of one of several simulated processes. The world decides when a loop runs one
 iteration, called a turn.
 
-The time of the world does not advance during a turn. After a turn the process is ahead of the
-world. Its next turn starts when the world has reached the same time.
+During a turn only the time of the process advances, not the time of the world. The next turn of the
+process starts when the world has reached the same time.
 """
 
 from __future__ import annotations

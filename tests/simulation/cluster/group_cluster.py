@@ -12,7 +12,7 @@ from tests.simulation.cluster.world import ClusterWorld
 
 
 class GroupCluster(ClusterWorld):
-    """The cluster of one seed."""
+    """A simulated cluster with groups. One seed determines all events."""
 
     first_fault_s = 7
 
@@ -26,7 +26,7 @@ class GroupCluster(ClusterWorld):
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self._served: dict[str, int] = {}
-        """The number of served requests of each client when `rest` was called."""
+        """By client: the number of its served requests at the time when `rest` was called."""
         self.populate(self.members())
         self.faults.begin()
 

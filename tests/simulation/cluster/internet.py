@@ -156,7 +156,8 @@ class CallWire(Wire):
         return max(self.network.agenda.now_ns, ahead_ns)
 
     def _take(self, data: bytes | None) -> None:
-        """Stores data in the kernel's receive buffer of the process that opened the connection."""
+        """Adds bytes from the broker to the receive buffer of the process that opened the
+        connection. If ``data`` is None, closes the connection."""
         if self.caller is not None:
             self.caller.arrives(data)
         elif data is None:
@@ -170,7 +171,7 @@ class CallWire(Wire):
 
 
 class CallTransport(asyncio.Transport):
-    """The end of a connection at the broker that opened the connection."""
+    """The transport that a broker uses for a connection that it has opened."""
 
     def __init__(
         self, network: MachineNetwork, wire: CallWire, loop: FellowLoop, protocol: asyncio.Protocol

@@ -38,7 +38,7 @@ _REMOVED = (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND)
 _ALIVE_S = 8
 """A member must not be removed if its coordinator answered it within this time in seconds."""
 _NOT_READY = (1, 2, 3)
-"""The codes of statuses that mean a missing or unfit topic."""
+"""The status codes which mean that a topic is missing or has a wrong number of partitions."""
 Task = tuple[str, int]
 
 
@@ -66,7 +66,7 @@ class StreamsGroupTruth:
             *(("1", number) for number in range(REPARTITIONS)),
         }
         self.is_ready = False
-        """True after a member has received a task, so that all topics exist."""
+        """True after a member has received a task: from then on, all topics of the group exist."""
         self.members: list[StreamsMember] = []
 
     def owned(self, owner: StreamsMember, tasks: set[Task]) -> None:

@@ -28,8 +28,8 @@ from tests.simulation.whole.agenda import Agenda
 
 
 class _LastChoice(Random):
-    """A random source that makes the client read after each write, and delete the topic after each
-    read."""
+    """A fake random source that always chooses the last option. The client therefore reads after
+    each write, and deletes the topic after each read."""
 
     def choice(self, seq: Any) -> Any:
         return seq[-1]
@@ -76,8 +76,8 @@ class _Conversation:
 
 @pytest.fixture
 def gone_late() -> _Conversation:
-    """Returns a client that wrote value 1/1 to a topic whose deletion was pending, and then created
-    the topic again."""
+    """Returns a client that wrote the value 1/1 to a topic while the deletion of the topic was
+    pending. The topic was then deleted, and the client created it again."""
     client = _Conversation()
     client.creates(TOPIC_ALREADY_EXISTS)
     client.writes(NONE, offset=0)
@@ -86,7 +86,7 @@ def gone_late() -> _Conversation:
     return client
 
 
-def test_checker_allows_that_a_late_topic_deletion_removes_records(
+def test_checker_accepts_a_record_loss_that_a_late_topic_deletion_can_explain(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)

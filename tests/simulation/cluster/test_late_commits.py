@@ -51,7 +51,7 @@ class LateCommits(BusyCluster):
         return [*super()._clients(), *keepers]
 
 
-def test_checker_does_not_report_a_late_execution_of_an_abandoned_commit_as_a_loss(
+def test_checker_accepts_a_commit_that_is_executed_after_its_client_gave_up(
     record_property: Record,
 ) -> None:
     world = run(LateCommits(3), SECONDS, record_property)

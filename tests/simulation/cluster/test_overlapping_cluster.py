@@ -1,4 +1,5 @@
-"""Tests of transactions in clusters in which producers repeat TxnOffsetCommit around EndTxn."""
+"""Tests of transactions in clusters whose producers repeat a TxnOffsetCommit while they send
+EndTxn."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def test_replication_invariants_hold_when_commits_are_repeated_around_end_txn(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1200)
-def test_replication_invariants_hold_in_many_clusters_with_repeated_commits(
+def test_replication_invariants_hold_in_simulated_clusters_when_commits_are_repeated(
     record_property: Record,
 ) -> None:
     happened: Counter[str] = Counter()

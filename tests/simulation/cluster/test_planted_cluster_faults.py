@@ -229,8 +229,8 @@ WORLDS: dict[Plant, type[BusyCluster]] = {
     a_coordinator_that_loads_ends_no_transaction: Killed,
     who_was_not_told_that_its_replica_moved_leads_on: CutOff,
 }
-"""The kind of cluster for each fault that becomes visible only when one kind of failure occurs
-often."""
+"""By planted fault: a class of simulated cluster in which the failure that makes the fault visible
+occurs often. The simulations find all other faults without such a class."""
 FOUND_BY: dict[Plant, int] = {
     an_older_controller_is_obeyed: 6,
     a_new_leader_does_not_write_its_epoch_down: 3,
@@ -238,7 +238,8 @@ FOUND_BY: dict[Plant, int] = {
     a_marker_is_given_up_when_the_leader_moves: 9,
     who_was_not_told_that_its_replica_moved_leads_on: 11,
 }
-"""The first seed to try for each fault that lower seeds reveal only after minutes."""
+"""By planted fault: the seed with which its test begins. With a lower seed, the checkers find the
+fault only after minutes."""
 
 PLANTS = [
     an_older_controller_is_obeyed,

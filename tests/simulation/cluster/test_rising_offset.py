@@ -1,7 +1,7 @@
-"""Tests of `RisingOffset`, which checks fetched committed offsets: an abandoned commit may take
-effect late, and no commit may be lost.
+"""Tests of `RisingOffset`, a checker of the committed offsets that a client fetches. No commit may
+be lost. A commit whose client no longer waits for the response may take effect late.
 
-The argument `log` returns the commits in the coordinator's log.
+In these tests, ``log`` is the list of commits in the coordinator's log.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def test_checker_allows_an_offset_whose_commit_got_no_response() -> None:
         pytest.param(15, [14, 16], id="one that was given up, and never came"),
     ],
 )
-def test_checker_detects_a_wrong_committed_offset(offset: int, log: list[int]) -> None:
+def test_checker_detects_that_an_offset_fetch_returns_a_wrong_committed_offset(
+    offset: int, log: list[int]
+) -> None:
     with pytest.raises(AssertionError, match=f"has committed 16, and is told {offset}"):
         tell(committed(16, unheard=15), offset, log)
 

@@ -95,7 +95,8 @@ def updates_are_lost_when_a_share_coordinator_loads(patch: pytest.MonkeyPatch) -
 
 
 def delayed_writes_move_the_start_offset_back(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: every WriteShareGroupState request has start offset 0."""
+    """Plants a fault: the coordinator handles each WriteShareGroupState as if it arrived late and
+    had start offset 0."""
     real = ShareStateShard._write
 
     def write(self: ShareStateShard, call: Any, now: Any) -> Any:

@@ -70,8 +70,8 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def _is_at_the_one(self) -> bool:
-        """Returns True if the connected broker is the leader or coordinator that the current errand
-        needs, according to ZooKeeper and to this broker."""
+        """Returns True if the producer is connected to the leader or coordinator that must handle
+        its next request, according to both ZooKeeper and this broker."""
         match self.errand:
             case (str(topic), int(partition)):
                 return self.cluster.leads(self._at, topic, partition)

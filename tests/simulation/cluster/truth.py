@@ -1,4 +1,5 @@
-"""The records of a partition that clients know, for comparison with the replicas."""
+"""The records that clients know to be in a partition. A simulation compares them with the logs of
+the partition's replicas."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class PartitionTruth:
         self.partition = partition
         self.known: dict[int, bytes] = {}
         self.once: dict[bytes, int] = {}
-        """The offset of each value of an idempotent producer, which must occur only once."""
+        """The offset of each value of an idempotent producer. The log must contain each of these
+        values only once."""
 
     def learn(self, offset: int, value: bytes) -> None:
         """Notes that the record at ``offset`` has ``value``. This record must never change."""

@@ -54,7 +54,8 @@ class AnyEnd(Committed):
 
 
 class AnyLeader(WrittenStates):
-    """Accepts a leader from outside the ISR if the new ISR contains only this leader."""
+    """A check of the states in ZooKeeper that permits unclean elections: a leader may come from
+    outside the ISR if the new ISR contains only this leader."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world.zookeeper.ensemble)
@@ -120,7 +121,8 @@ class Elector(ControllerClient):
 
 
 class UncleanCluster(ClusterWorld):
-    """A cluster in which unclean elections are allowed, as the seed determines it."""
+    """A cluster with unclean elections. The seed determines whether the setting
+    unclean.leader.election.enable is true."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

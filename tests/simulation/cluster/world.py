@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 BROKERS = (3, 3, 3, 4, 5)
 VERSIONS = ("3.9-IV0", "3.9-IV0", "2.6-IV0")
-"""Possible inter-broker versions. With 3.9 the controller writes the ISR, with 2.6 the leaders
-do."""
+"""The values of inter.broker.protocol.version from which a simulation chooses. With 3.9, the
+controller writes the ISR to ZooKeeper; with 2.6, the leaders write it."""
 NOTHING_FAILS_S = 20
 """The time in seconds that the cluster may need to recover after the last fault."""
 REST_S = 120
@@ -185,12 +185,14 @@ class ClusterWorld:
         assert not caught, f"errors of broker {machine.node_id}'s own: {caught}"
 
     def excuse(self, ns: int) -> None:
-        """Allows late responses of brokers for ``ns``, and for NOTHING_FAILS_S afterwards."""
+        """Permits late responses of brokers for the next ``ns`` nanoseconds, and for
+        NOTHING_FAILS_S afterwards."""
         until_ns = self.agenda.now_ns + ns + NOTHING_FAILS_S * S
         self._excused_until_ns = max(self._excused_until_ns, until_ns)
 
     def excused(self, since_ns: int) -> bool:
-        """Returns True if a fault since ``since_ns`` excuses late responses of brokers."""
+        """Returns True if a fault was active at ``since_ns`` or later, so that brokers may respond
+        late."""
         return self._excused_until_ns >= since_ns
 
     # -- hooks for the checkers

@@ -74,7 +74,8 @@ class Server:
             self.ensemble.do([Delete(path)], 0)
 
     def now(self) -> None:
-        """Sets the virtual time as the creation time of new nodes."""
+        """Sets the clock of ZooKeeper to the virtual time. New nodes get this time as creation
+        time."""
         self.ensemble.now_ms = WALL_S * 1000 + self.agenda.now_ns // MS
 
 

@@ -1,7 +1,7 @@
 """Invariants of consumer groups, which are checked after every step of a simulation.
 
 1. No partition has two owners: no two clients of a group believe that they own the same partition.
-   Each client owns only partitions that the broker has assigned to it and not yet freed.
+   A client owns a partition only after the broker has assigned it and before the broker frees it.
 2. No member waits forever. Each member has a session. Each member that must revoke partitions has
    a deadline. The owner of an awaited partition changes within a bounded time.
 3. A commit is accepted only if the member has owned the partitions since the epoch in the commit.
@@ -100,8 +100,8 @@ class ConsumerCheckers(Checkers):
                 assert reply.state == "Dead"
 
     def _check_commit_of_member(self, call: OffsetCommit, reply: CommitReply) -> None:
-        """Asserts that the member of an accepted commit has owned all committed partitions since
-        the epoch in the commit."""
+        """Asserts that a commit is accepted only if the member has owned all committed partitions
+        at all times since the epoch that the commit contains."""
         if isinstance(reply.errors, int) and reply.errors != NONE:
             self.count("commit refused")
             return
@@ -174,8 +174,9 @@ class ConsumerCheckers(Checkers):
         self.removals[group_id] = self.removals.get(group_id, 0) + 1
 
     def before_replay(self, run: Run | OwnBatch) -> None:
-        """Tracks the type of each group. The record of a classic group may follow the tombstones of
-        a consumer group while the members rejoin."""
+        """Records which groups were consumer groups. The first record of a group that becomes a
+        classic group is not compared with the group's state, because members may rejoin before this
+        record is replayed."""
         if isinstance(run, ConsumerGroupRun):
             self.touched.add(run.group_id)
             self.converting.add(run.group_id)
@@ -268,8 +269,8 @@ class ConsumerCheckers(Checkers):
         return [client for client in self.world.clients if isinstance(client, kinds)]
 
     def check_waits(self) -> None:
-        """Asserts that the owner of each partition for which a member waits revokes the partition
-        in time, or is removed in time."""
+        """Asserts that no member waits too long for a partition: the owner of the partition revokes
+        it in time, or is removed in time."""
         world = self.world
         now_ms = world.mono_ms - world.leapt_ms
         session_ms = max(world.config.consumer.session_timeout_ms, CLASSIC_SESSION_MS)
@@ -318,8 +319,8 @@ class ConsumerCheckers(Checkers):
     # --------------------------------------------------------------------------- at the end
 
     def unrest(self) -> list[str]:
-        """Returns one sentence for each group that is not stable or lacks a client that may join
-        the group."""
+        """Returns sentences about the groups that are not at rest yet: groups that are not stable,
+        and groups in which a client that should be a member is missing."""
         complaints: list[str] = []
         view = self.world.shard.view
         for group_id in sorted({client.group_id for client in self._members()}):
@@ -353,8 +354,8 @@ class ConsumerCheckers(Checkers):
     def _unowned(
         self, group_id: str, inside: Iterable[Consumer | ClassicConsumer], names: Iterable[str]
     ) -> list[str]:
-        """Returns a reason why the group is not at rest, if the partitions of the topics ``names``
-        and the owned partitions of the members differ."""
+        """Returns an empty list if the members own exactly the partitions of the topics ``names``.
+        Otherwise returns a list with a text about the difference."""
         owned = sorted(key for each in inside for key in each.holds())
         wanted = sorted(
             (topic.topic_id, number)

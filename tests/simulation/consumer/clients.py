@@ -1,10 +1,10 @@
 """Simulated clients of consumer groups: members with group.protocol=consumer (KIP-848), and classic
 members.
 
-The assignor of classic members makes real assignments, so that the group can be converted.
+Classic members compute real assignments, so that their group can be converted to the other type.
 ``holds`` returns the partitions that a client owns according to its own state. Requests of one
-client arrive in order, because a late copy of an earlier list of owned partitions would violate the
-protocol.
+client arrive in order. Otherwise the coordinator could receive an outdated list of owned partitions
+last, which would violate the protocol.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ class Consumer:
         self._begin()
 
     def subscribe(self) -> None:
-        """Subscribes to other topics: by name, by regex, or with both."""
+        """Changes the subscription to other topics. The new subscription has names, a regex, or
+        both."""
         self.names = tuple(self.rng.sample(TOPICS, self.rng.randint(0, 3)))
         self.regex = "" if self.by_v0 or self._dice(0.6) else self.rng.choice(REGEXES)
         if not self.names and not self.regex:
@@ -251,8 +252,8 @@ class ClassicConsumer(Member):
         self.owned: Held = set()
         self.metadata: Mapping[str, bytes] = {}
         self.assigned_of: list[int] = []
-        """The partition count of each topic in the last assignment that this consumer computed as
-        the leader."""
+        """The partition count of each topic when this consumer, as the leader, last computed an
+        assignment."""
         super().__init__(name, group_id, rng, *more)
 
     def restart(self) -> None:

@@ -40,7 +40,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def a_revocation_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: a partition is free at once, although its owner may still read it."""
+    """Plants a fault: the coordinator assigns a partition to another member although its previous
+    owner has not given it up yet."""
     patch.setattr(coordinator.consumer.reconcile, "_owns_any", lambda *_: False)
 
 
@@ -101,8 +102,9 @@ def a_deletion_begins_with_the_groups_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_downgraded_group_is_loaded_as_stable(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault of Kafka 4.3.1: the record of a downgraded group names its first member as the
-    leader. After a crash, the partitions of the member that left have no owner."""
+    """Plants a fault of Kafka 4.3.1: the record of a group that was downgraded to a classic group
+    names the first member as the leader. So a load after a crash finds a stable group, and no
+    member gets the partitions of the member whose leave caused the downgrade."""
     real = Group.run
 
     def run(self: Group, *replaced: Any) -> GroupRun:

@@ -31,7 +31,8 @@ PARTITIONS_MAX = 6
 
 
 class ConsumerWorld(World):
-    """A simulation of two groups with members of both protocols."""
+    """A simulation of two groups. Each group may have classic members and members with
+    group.protocol=consumer."""
 
     checkers: ConsumerCheckers
 

@@ -33,7 +33,8 @@ class Admin(Client):
         super().__init__(world, name, host, chance)
         self._configured = False
         self._made: set[int] = set()
-        """Key types of FindCoordinator whose internal topic exists."""
+        """Key types for which FindCoordinator has succeeded, so that the coordinator's internal
+        topic exists."""
 
     def act(self) -> None:
         dice = self.chance.random()

@@ -94,8 +94,8 @@ class ShareConsumer(SharingClient):
         self.topics = topics
         self.births = 0
         self._is_reopened = False
-        """True if the member has opened a new share session since the faults ended. A late copy of
-        a request may have changed the partitions of the previous session."""
+        """True if the member has opened a new share session since the faults ended. An earlier
+        session may have wrong partitions, because a late copy of a request may have changed it."""
         self._begin()
 
     def _begin(self, *, anew: bool = True) -> None:
@@ -107,12 +107,12 @@ class ShareConsumer(SharingClient):
         self.assigned: list[Place] = []
         self.in_session: set[Place] = set()
         self.held: dict[Place, dict[int, bool]] = {}
-        """Offsets of acquired records, by partition. The value is False for a gap without a
-        record."""
+        """The acquired offsets of each partition. The value of an offset is True if the consumer
+        received its record, and False if the log has no record at this offset (a gap)."""
         self._beat_at_ns = 0
         self._says_all = True
-        """True if the next heartbeat must have all fields, so that its response has the assignment.
-        As in Kafka's client, a heartbeat with all fields follows a lost response."""
+        """True if the next heartbeat must contain all fields, so that its response contains the
+        assignment. As in Kafka's client, this is the case after a lost response."""
 
     def lost(self) -> None:
         self._says_all = True

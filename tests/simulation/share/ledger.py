@@ -39,7 +39,8 @@ _REFUSED = (
     INVALID_SHARE_SESSION_EPOCH,
     SHARE_SESSION_NOT_FOUND,
 )
-"""Error codes of requests from which the broker has applied no acknowledgement."""
+"""Error codes of rejected requests. The broker has applied no acknowledgement of a rejected
+request."""
 _NEVER = 1 << 62
 
 MemberKey = tuple[str, str]
@@ -57,7 +58,8 @@ class Limits(NamedTuple):
 
 @dataclass(eq=False)
 class Asked:
-    """A request, or the end of a connection, that may end deliveries to one member."""
+    """A request of a member, or the end of its connection. Either may end deliveries to this
+    member."""
 
     member: MemberKey
     sent: int
@@ -68,13 +70,13 @@ class Asked:
     closes: bool = False
     """True if the request ends the share session or the membership."""
     answered: int = _NEVER
-    """The event number of the response."""
+    """The number of the event that the response arrived, in the ledger's sequence of events."""
     refused: set[SharePartitionKey] = field(default_factory=set)
     """Share partitions for which the broker has refused all acknowledgements of the request."""
 
     def may_act_after(self, event: int, now_ns: int) -> bool:
-        """Returns True if the request may have taken effect after the event with number
-        ``event``."""
+        """Returns True if the broker may have executed the request after the event with the number
+        ``event``: the response came after this event, or a recent request has no response."""
         if self.answered != _NEVER:
             return self.answered > event
         return now_ns - self.sent_ns < UNANSWERED_NS
@@ -98,23 +100,25 @@ class Book:
 
     key: SharePartitionKey
     share: object = None
-    """The broker's `SharePartition` object. If the broker has replaced this object, the new object
-    has loaded the stored state."""
+    """The broker's `SharePartition` object at the last report. If the broker now has another
+    object, it has loaded the stored state again."""
     life: int = 0
     deliveries: dict[int, Delivery] = field(default_factory=dict)
     highest: Counter[int] = field(default_factory=Counter)
     """The highest seen delivery count of each record, by offset."""
     stored: Counter[int] = field(default_factory=Counter)
-    """By offset: the highest delivery count that the broker has certainly stored. It is certain
-    because the broker acknowledged the end of the delivery with this count."""
+    """By offset: the highest delivery count that the broker has certainly stored. A count is
+    certainly stored when the broker has acknowledged the end of this delivery."""
     final: dict[int, int] = field(default_factory=dict)
-    """The type of each final acknowledgement that got a response, by offset."""
+    """By offset: the type of the acknowledgement that put the record into a final state. Contains
+    only acknowledgements that the broker has answered."""
     acks: dict[int, list[tuple[Asked, int]]] = field(default_factory=lambda: defaultdict(list))
-    """By offset: each acknowledgement of the record by a member that had acquired it, as a pair of
-    request and acknowledge type."""
+    """By offset of a record: the acknowledgements by members that had acquired the record. Each one
+    is a pair of request and acknowledge type."""
 
     def ended(self, offset: int, limits: Limits) -> bool:
-        """Returns True if a final state is allowed for the record at ``offset``."""
+        """Returns True if the record at ``offset`` may be in a final state: its delivery count
+        reached the limit, or a member sent a final acknowledgement for it."""
         if self.highest[offset] >= limits.delivery_count:
             return True
         return any(
@@ -132,8 +136,8 @@ class ShareLedger:
         happened: Counter[str],
         log_start: Callable[[SharePartitionKey], int] = lambda _: 0,
     ) -> None:
-        """``log_start`` returns the log start offset of the topic partition of a share
-        partition."""
+        """``log_start`` returns, for a share partition, the log start offset of the partition's
+        log."""
         self.limits = limits
         self._log_start = log_start
         self.now_ns = 0
@@ -142,7 +146,8 @@ class ShareLedger:
         self.happened = happened
         self._event = 0
         self._asked: dict[MemberKey, list[Asked]] = defaultdict(list)
-        """Requests that may end all deliveries of a member, by member."""
+        """By member: sent requests that may end all deliveries to the member. For example, a
+        request may close the member's share session."""
         self._unheard: dict[MemberKey, list[tuple[SharePartitionKey, int, int, int]]] = defaultdict(
             list
         )
@@ -177,8 +182,8 @@ class ShareLedger:
         return asked
 
     def disconnects(self, member: MemberKey) -> Asked:
-        """Notes that a connection of a member closes. The caller must set ``answered`` when the
-        broker has noticed that the connection is closed."""
+        """Adds the close of a member's connection to the ledger, and returns the new entry. The
+        caller must set the entry's ``answered`` when the broker has noticed the close."""
         asked = Asked(member, self.next_event(), self.now_ns, closes=True)
         self._asked[member].append(asked)
         return asked

@@ -27,7 +27,7 @@ SOAK_SECONDS = 300
 
 @pytest.mark.proves("share 16")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_share_groups_deliver_records_until_their_final_state_in_a_simulated_world(
+def test_share_groups_bring_records_to_a_final_state_in_a_simulated_world(
     seed: int, record_property: Record
 ) -> None:
     assert run(ShareWorld(seed), SECONDS, record_property).happened["final record"] > 50
@@ -35,7 +35,7 @@ def test_share_groups_deliver_records_until_their_final_state_in_a_simulated_wor
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
-def test_share_groups_deliver_records_until_their_final_state_with_a_new_seed(
+def test_simulated_share_groups_bring_records_to_a_final_state_with_a_random_seed(
     number: int, record_property: Record
 ) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
@@ -72,7 +72,7 @@ def test_same_seed_gives_the_same_simulation_of_share_groups() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(30_000, 30_000 + SOAK_SEEDS))
-def test_share_groups_deliver_records_until_their_final_state_for_a_long_time(
+def test_share_groups_deliver_each_record_until_its_final_state_in_a_soak_run(
     seed: int, record_property: Record
 ) -> None:
     assert run(ShareWorld(seed), SOAK_SECONDS, record_property).happened["final record"]

@@ -53,14 +53,15 @@ _WITH_PIECES: tuple[Any, ...] = (
 
 
 class ShareWorld(LivingWorld):
-    """The simulated broker and its share groups, as the seed determines them."""
+    """A simulated broker whose share groups deliver records. The seed determines its settings and
+    all events."""
 
     def __init__(self, seed: int, members: int = 3) -> None:
         super().__init__(seed)
         chance = self.chance
         self.flushes = chance.random() < 0.5
-        """True if each record is fsynced before its acknowledgement. Only then may the machine lose
-        power."""
+        """True if each record is fsynced before its acknowledgement. If it is False, the simulation
+        must not cut the power of the machine."""
         limits = Limits(
             lock_ms=chance.choice((1_500, 4_000)),
             delivery_count=chance.choice((2, 5, 5, 10)),
@@ -77,7 +78,8 @@ class ShareWorld(LivingWorld):
             if name != "wall clock jumps" and (self.flushes or name != "power")
         }
         self.piece = chance.choice((2, 10, PIECE))
-        """The maximum number of ranges in one piece of a long operation."""
+        """A long operation on a share partition runs in pieces. This is the maximum number of
+        record ranges that one piece handles."""
         self.topics_made = False
         self.values: dict[tuple[bytes, int], dict[int, bytes]] = {}
         """Values of all delivered records, by topic id, partition index and offset."""
@@ -150,11 +152,9 @@ class ShareWorld(LivingWorld):
             self.ghost.copies.append(request)
 
     def closing(self, wire: Wire, member: MemberKey) -> None:
-        """Notes that a connection of a member was closed. When the broker notices the closed
-        connection, it ends the share session of the member.
-
-        If a client machine vanishes, the broker does not notice a closed connection.
-        """
+        """Notes that ``wire`` has closed, so that the broker must notice this and end the share
+        session of ``member``. Does nothing if the client's machine has vanished, because the broker
+        can't notice that."""
         if wire._sent_until_ns >= 0:
             self._closing.append((wire, self.ledger_now().disconnects(member)))
 
@@ -170,8 +170,8 @@ class ShareWorld(LivingWorld):
         return 1 << 62
 
     def held_by_others(self, group_id: str, member_id: str, place: tuple[bytes, int]) -> list[int]:
-        """Of the last 50 offsets in the ledger, returns those that were last delivered to other
-        members of the group."""
+        """Returns offsets whose last delivery was to another member of the group. Considers only
+        the newest 50 delivered offsets."""
         book = self.ledger.books.get(SharePartitionKey(group_id, *place))
         if book is None:
             return []
@@ -277,8 +277,8 @@ class ShareWorld(LivingWorld):
             self._check_place(topic, index)
 
     def _check_sessions(self, process: Process) -> None:
-        """Asserts that the connection of each share session is open, so that its close will end the
-        session. Asserts that no release is pending."""
+        """Asserts that the connection of each share session is open, so that the session ends when
+        the connection closes. Asserts that no release is pending."""
         broker = process.broker
         for session in broker.share_sessions._sessions.values():
             connection = session.connection

@@ -73,10 +73,11 @@ class Ledger:
         self.deeds: dict[str, Deed] = {}
         self.strays: dict[tuple[int, int], int] = {}
         """By producer id and epoch: the number of the earliest transaction that has a request which
-        may arrive late."""
+        the broker may still receive."""
         self.fences: dict[tuple[int, int], dict[Place, int]] = {}
-        """The log end offsets at the time when a client received a producer id and epoch. After
-        these offsets, no record may have this producer id with a lower epoch."""
+        """By producer id and epoch: the log end offset of each partition when a client received
+        this epoch. From this offset on, records of the same producer id must not have a lower
+        epoch."""
 
     def begin(self, deed: Deed) -> Deed:
         self.deeds[deed.metadata] = deed

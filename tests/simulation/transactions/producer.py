@@ -108,8 +108,8 @@ class Standing:
     committed: WireRequest | None = None
     """The TxnOffsetCommit request of the current transaction if it was answered, or else None."""
     unsure: bool = False
-    """True if the result of an abandoned request is unknown. With transaction.version 1, the
-    producer then needs a new epoch."""
+    """True if the client abandoned a request and does not know its result. With transaction.version
+    1, the producer then needs a new epoch."""
 
 
 class TransactionalProducer(Client):
@@ -169,7 +169,8 @@ class TransactionalProducer(Client):
         return self.calm
 
     def excused(self, deed: Deed) -> bool:
-        """Returns True if the transaction ``deed`` may fail although the client is correct."""
+        """Returns True if a fault of the simulation explains why the transaction ``deed`` failed.
+        Otherwise the failure is a bug."""
         return self.market.ledger.excused(deed)
 
     @property
@@ -177,8 +178,8 @@ class TransactionalProducer(Client):
         return self.second is not None and self.second.is_busy
 
     def _commit_again(self, step: Step, times: int, *, quickly: bool) -> None:
-        """Repeats the TxnOffsetCommit of a transaction on the second connection, around the end of
-        the transaction."""
+        """Repeats the last TxnOffsetCommit of the transaction on the producer's second connection,
+        at about the time when the transaction ends."""
         state = self.state
         if self.second is not None and state.committed is not None and step is state.steps[-1]:
             self.second.repeat(state.committed, times, quickly=quickly)
@@ -197,8 +198,8 @@ class TransactionalProducer(Client):
         self.send(WireRequest("InitProducerId", version, value))
 
     def _die(self) -> None:
-        """Crashes the process, or declares it dead and lets it continue. Then a new process
-        starts."""
+        """Ends the producer's process. With some probability, the old process continues as a
+        zombie. A new process starts after a pause."""
         self.world.happened["producer died"] += 1
         before, self.state = self.state, Standing()
         if self.zombie is not None and self.chance.random() < 0.5:
@@ -331,7 +332,7 @@ class TransactionalProducer(Client):
         return Step(WireRequest("EndTxn", version, value), ended)
 
     def _forget(self, state: Standing) -> None:
-        """Removes the finished transaction from the state of the process."""
+        """Removes the finished transaction from ``state``."""
         if state.deed is not None:
             state.deed.given_up()
             if state.deed.outcome is not Outcome.COMMITTED or self.chance.random() < 0.1:
@@ -413,7 +414,8 @@ class Zombie(TransactionalProducer):
         self.transactional_id, self.group_id = of.transactional_id, of.group_id
 
     def rise(self, state: Standing) -> None:
-        """Continues with ``state``, the state of the process that was declared dead."""
+        """Makes the zombie continue with ``state``. This is the state of a producer process that
+        was declared dead, but still runs."""
         self.state = state
         self.world.happened["zombie"] += 1
         if not self.sent:

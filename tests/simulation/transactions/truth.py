@@ -106,8 +106,9 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
-    """Asserts that each transaction in the ledger is visible completely or not at all, once, and in
-    the order of its requests. If the simulation is not ``at_rest``, a marker may still follow."""
+    """Asserts that readers see each transaction of the ledger completely or not at all, only once,
+    and in the order of the producer's requests. ``at_rest`` is False while the simulation may still
+    write markers."""
     seen: dict[Deed, Seen] = {deed: Seen() for deed in ledger.deeds.values()}
     for truth in truths:
         latest: dict[str, int] = {}
@@ -140,8 +141,8 @@ class Seen:
     pending_moved: dict[int, int] = field(default_factory=dict)
 
     def is_whole(self, deed: Deed, at_rest: bool) -> bool:
-        """Returns True if all records of the transaction ``deed`` are effective, or can still
-        become effective."""
+        """Returns True if all records and offsets of the transaction ``deed`` are effective. If
+        ``at_rest`` is False, those that can still become effective count too."""
         if at_rest:
             return self.parts == deed.parts and self.moved == deed.offsets
         parts = {**self.pending, **self.parts}
@@ -174,8 +175,8 @@ def _check_deed(deed: Deed, seen: Seen, at_rest: bool) -> None:
 
 
 def _check_fences(ledger: Ledger, truth: LogTruth) -> None:
-    """Asserts that no record has a lower epoch than an epoch that a client had received before the
-    append."""
+    """Asserts that no producer wrote with an outdated epoch: if a client had received a newer epoch
+    before a record was appended, the record must not have a lower epoch."""
     given: dict[int, list[tuple[int, int]]] = {}
     for (producer_id, epoch), ends in ledger.fences.items():
         given.setdefault(producer_id, []).append((epoch, ends.get(truth.place, 0)))

@@ -42,7 +42,8 @@ OPEN_S = TIMEOUT_S + 2 * SWEEP_S
 broker serves."""
 LOOKS_S = 1
 FOREIGN_CHANCE = 0.05
-"""The probability, at each check, that a partition remembers markers of another coordinator."""
+"""The probability, per check of the simulation, that a partition remembers a higher coordinator
+epoch than its coordinator has, as after the restore of an old backup of the coordinator's log."""
 SNAPSHOT_BYTES = 3_000
 """The number of log bytes that a start may replay. When the log has more bytes, a snapshot of
 groups is due."""
@@ -88,11 +89,11 @@ class TransactionWorld(LivingWorld):
         self.files.on_written = self._file_written
         self.topics_made = False
         self._served_s: dict[tuple[Place, int, int], float] = {}
-        """For each open transaction, the seconds for which the broker has served since it first saw
-        the transaction.
+        """For each open transaction: the number of seconds for which broker processes have served
+        since the transaction was first seen.
 
-        The time before the first sweep of a process does not count, because a broker that crashes
-        before its first sweep aborts no transaction.
+        The time of a process before its first sweep does not count, because only sweeps abort
+        transactions.
         """
         self._looked_at: Process | None = None
         self._life_s = 0
@@ -214,8 +215,9 @@ class TransactionWorld(LivingWorld):
         self.guarded(self._check_open)
 
     def _meet_foreign_coordinator(self) -> None:
-        """Makes a partition remember markers with a higher coordinator epoch, as after the restore
-        of a backup of the coordinator's log."""
+        """Raises the coordinator epoch that a partition remembers from its markers. The partition
+        then rejects the coordinator's next markers, as after the restore of an old backup of the
+        coordinator's log."""
         process = self.process
         if process is None or not process.serves:
             return

@@ -254,8 +254,9 @@ def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
 
 
 def _committed(value: dict[str, Any]) -> CommitReply:
-    """Converts an OffsetCommit response. If all partitions have the same code, the reply has this
-    one code, because an error of the whole commit is encoded in this way."""
+    """Converts an OffsetCommit response to a reply. If all partitions have the same error code, the
+    reply has only this code, because a commit that failed as a whole has one code in every
+    partition."""
     columns = [[p["error_code"] for p in topic["partitions"]] for topic in value["topics"]]
     codes = {code for column in columns for code in column}
     return CommitReply(codes.pop() if len(codes) == 1 else columns)

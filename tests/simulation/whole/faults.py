@@ -86,8 +86,8 @@ class Faults:
         self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # the process may be late already
 
     def _trouble(self, seconds: float, until: Callable[[], None]) -> None:
-        """Calls ``until``, which ends a disk fault, after ``seconds``. The fault may have
-        consequences for another 15 s."""
+        """Schedules the end of a disk fault: calls ``until`` after ``seconds``. The checkers accept
+        effects of the fault on the broker until 15 s after its end."""
         over_ns = self.world.agenda.now_ns + int(seconds * S)
         self.disk_until_ns = max(self.disk_until_ns, over_ns + 15 * S)
         self.world.agenda.at(over_ns, until)

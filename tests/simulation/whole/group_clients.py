@@ -61,8 +61,8 @@ class GroupClient(Client):
         self.world.replies.leaves(key, lambda: reply_in(sent, frame))
 
     def unread_ns(self, now_ns: int) -> int:
-        """Returns the time in ns for which a request of a current member has waited unread in the
-        kernel of the broker."""
+        """Returns the time in ns for which the oldest request that has arrived at the broker is
+        unread, if the member is in the group. Returns 0 if the broker has read all requests."""
         wire = self.wire
         if wire is None or wire.transport.gone or not wire.arrived:
             return 0  # or the broker's process is dead

@@ -195,12 +195,13 @@ class LivingWorld:
             self.process.loop.leave()
 
     def excuse(self, ns: int) -> None:
-        """Allows late responses of the broker for ``ns``, and for some seconds afterwards."""
+        """Permits late responses of the broker for ``ns`` nanoseconds and 5 more seconds."""
         now_ns = self.agenda.now_ns
         self._excused_until_ns = max(self._excused_until_ns, now_ns + ns + 5 * S)
 
     def excused(self, since_ns: int) -> bool:
-        """Returns True if a fault since ``since_ns`` excuses late responses of the broker."""
+        """Returns True if the broker may respond late to a request that was sent at ``since_ns``,
+        because a fault delayed the broker at that time or later."""
         return self._excused_until_ns >= since_ns
 
     # -- hooks for the checkers
@@ -223,8 +224,8 @@ class LivingWorld:
         client.written(frame)
 
     def _closed(self, wire: Wire) -> None:
-        """Called when the broker closes a connection, because the broker stops or because of the
-        client."""
+        """Called when the broker closes a client's connection. Asserts that the client did
+        something wrong, or that the broker is stopping."""
         client = self.by_host[wire.address[0]]
         assert self.process is not None
         assert client.may_be_closed or not self.process.serves, (

@@ -149,8 +149,8 @@ class Wire:
         """How the connection ends after the arrived bytes: "closed", "reset", or None if it is
         open."""
         self.unread_bytes = 0
-        """The number of bytes that the broker wrote and the client has not read. They occupy the
-        window."""
+        """The number of bytes that the broker wrote and the client has not read. They fill the
+        client's receive buffer."""
         self.transport = SimulatedTransport(self, listening)
         self._sent_until_ns = 0
         self._replied_until_ns = 0
@@ -273,7 +273,7 @@ class Wire:
 
 
 class Transport(Protocol):
-    """The end of a connection at a process, as the event loop of the process uses it."""
+    """The connection as a process uses it: the methods that the event loop of the process calls."""
 
     loop: VirtualLoop
 

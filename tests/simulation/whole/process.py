@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 PORT = 9092
 DIRECTORY = "/data"
 CLOSINGS = 10
-"""The maximum number of nested waits in `finally` blocks when a coroutine is closed."""
+"""The maximum number of attempts to close a coroutine. An attempt fails if the coroutine awaits
+something in a `finally` block."""
 
 
 class ProcessFiles(SimulatedFiles):

@@ -57,8 +57,8 @@ class Records:
         return LogOnDisk(self.world.files, self.topic, self.partition, synced=self.flushes)
 
     def leaves(self, end: int) -> None:
-        """Called when a response is sent. Asserts that all records below ``end``, on which the
-        response depends, survive a crash."""
+        """Called when a response is sent that depends on the records below ``end``. Asserts that
+        all these records would survive a crash."""
         stable = self._end.end()
         assert end <= stable, (
             f"{self.topic}-{self.partition}: an answer says what is below {end},"
@@ -66,10 +66,12 @@ class Records:
         )
 
     def heard(self, offset: int, value: bytes, asked_ns: int) -> None:
-        """Notes that the response to a request sent at ``asked_ns`` shows ``value`` at ``offset``.
+        """Records that a response showed the record ``value`` at ``offset``. The client sent the
+        request at ``asked_ns``.
 
-        The response may have been sent before a power failure and arrive later. If the topic does
-        not flush, such a response proves only records that were already fsynced.
+        If the topic does not flush, and the power failed after ``asked_ns``, the power failure may
+        have removed the record after the broker sent the response. In this case, a record that was
+        not fsynced before the power failure is ignored.
         """
         if not self.flushes:
             for failed_ns, end in self._power_failures:
@@ -86,7 +88,8 @@ class Records:
             assert first == offset, f"{value!r} is at {first} and at {offset}"
 
     def power_fails(self) -> None:
-        """Called before a power failure removes unflushed data from the disk."""
+        """Called before a power failure. Forgets the unflushed records, because the power failure
+        will remove them."""
         end = LogOnDisk(self.world.files, self.topic, self.partition, synced=True).end()
         self._power_failures.append((self.world.agenda.now_ns, end))
         self.known = {offset: value for offset, value in self.known.items() if offset < end}

@@ -27,7 +27,8 @@ Key = tuple[str, int]
 
 @dataclass
 class Made:
-    """A reply that a shard has created, with its call and the log offset on which it depends."""
+    """A reply that a shard has created, and the call that it answers. The reply depends on the
+    records below ``log_offset``."""
 
     call: Call
     reply: Reply
@@ -94,8 +95,8 @@ class Replies:
 
 
 def answers_well(reply: Reply) -> bool:
-    """Returns True if a reply reports success, for a commit the success of at least one partition.
-    A reply that reports only errors does not depend on any record in the log."""
+    """Returns True if a reply reports success. Such a reply depends on records in the log. A commit
+    is a success if at least one partition was committed."""
     if isinstance(reply, int):
         return reply == 0
     if isinstance(reply, CommitReply):

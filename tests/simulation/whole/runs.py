@@ -76,7 +76,8 @@ def again(world: AnyWorld, seconds: int) -> str:
 
 @collected_rarely()
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
-    """Runs one simulation until it is at rest. A failure names its seed."""
+    """Runs one simulation until the world is at rest. The error of a failed simulation contains its
+    seed."""
     began_s = time.process_time()
     try:
         world.run(seconds)

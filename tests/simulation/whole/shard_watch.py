@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 LATE_MS = 300
-"""The maximum time in ms by which a timer may be late: the time after which the clock detects a
-suspended loop, plus the time of one slice."""
+"""The maximum time in ms by which a timer may fire late. It is the sum of two times: the time after
+which the clock detects a suspended loop, and the time of one slice."""
 
 FOR_EVER_MS = 10**9
 
@@ -49,8 +49,8 @@ class Opened:
 
 
 class ShardWatch:
-    """The current shard of one partition, with the interface that `Checkers` expect of a
-    simulation."""
+    """Lets `Checkers` check the current shard of one partition in the simulation of a whole broker.
+    `Checkers` were written for the simulation of a single shard."""
 
     leapt_ms = 0
 
@@ -77,9 +77,9 @@ class ShardWatch:
 
     @property
     def late_ms(self) -> int:
-        """Returns the time in ms by which a deadline may be missed.
+        """Returns the number of ms by which the shard may miss a deadline.
 
-        The time is unlimited in a shard that is not active, and in the first LATE_MS after it
+        The number is unlimited for an inactive shard, and for a shard in its first LATE_MS after it
         became active.
         """
         if self.hosted.phase is not Phase.ACTIVE:
@@ -122,7 +122,8 @@ class ShardWatch:
         }
 
     def stable_end(self) -> int:
-        """Returns the offset below which all records survive the faults of this simulation."""
+        """Returns the end offset of the records that survive the faults of this simulation: of all
+        written records, or only of the fsynced records if `World.flushes` is True."""
         return self.end(synced=self.world.flushes)
 
     def end(self, *, synced: bool) -> int:

@@ -9,8 +9,8 @@ from tests.simulation.whole.world import World
 
 
 def records_after_a_power_failure(topic: str) -> Records:
-    """Returns the `Records` of a topic after a power failure at 10 s, before which no record was
-    fsynced."""
+    """Returns the `Records` of a topic after a power failure at 10 s. No record was fsynced before
+    the power failure."""
     world = World(0)
     world.agenda.now_ns = 10 * S
     records = Records(world, topic, 0)
@@ -27,7 +27,7 @@ def test_checker_allows_loss_of_an_unflushed_record_fetched_before_a_power_failu
     assert records.known == {3: b"once 1"}
 
 
-def test_checker_detects_loss_of_a_record_read_after_a_power_failure() -> None:
+def test_checker_detects_the_loss_of_a_record_that_was_produced_after_a_power_failure() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=11 * S)
@@ -36,7 +36,7 @@ def test_checker_detects_loss_of_a_record_read_after_a_power_failure() -> None:
         records.check()
 
 
-def test_checker_detects_loss_of_a_flushed_record_fetched_before_a_power_failure() -> None:
+def test_checker_detects_that_a_power_failure_lost_a_fetched_record_of_a_flushed_topic() -> None:
     records = records_after_a_power_failure(LEDGER)
 
     records.heard(7, b"once 1", asked_ns=9 * S)

@@ -78,8 +78,9 @@ class TopicLife(Client):
         in progress."""
 
     def power_fails(self) -> None:
-        """Allows old offsets from now on, because a power failure can remove the tombstones of
-        offsets if __consumer_offsets does not flush."""
+        """Called after a power failure. If the records of __consumer_offsets are not fsynced at
+        once, the failure can remove tombstones of offsets. So from now on, the client accepts that
+        deleted offsets exist again."""
         self._stage = self._create
         self._surely_new = False
 

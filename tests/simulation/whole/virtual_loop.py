@@ -35,8 +35,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network = network
         self.chance = chance
         self.now_ns = agenda.now_ns
-        """The time of the process in ns. It is ahead of the agenda's time while the process
-        computes."""
+        """The virtual time of the process in ns. While the process computes, this time is later
+        than the time of ``agenda``."""
         self.errors: list[dict[str, Any]] = []
         """The exceptions that no code has handled, as asyncio reports them."""
         self.iterations = 0

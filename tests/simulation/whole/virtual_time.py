@@ -28,7 +28,7 @@ _OF_A_THOUSAND = (500, 300, 120, 60, 15, 3, 1, 1)
 
 class VirtualTime(Time):
     """The clock of one broker on one event loop. ``wall_ahead_s()`` returns the seconds by which
-    the wall clock is ahead."""
+    the broker's wall clock is ahead of the simulation's time."""
 
     __slots__ = ("_ids", "loop")
 

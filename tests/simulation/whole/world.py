@@ -32,12 +32,13 @@ UNSEEN_NS = 300 * MS
 """After the broker's process was suspended, the broker notices the suspension within this time in
 ns. Until then it may leave requests unread."""
 REST_S = 120
-"""The maximum time in seconds without faults until all groups are stable with all their members."""
+"""After the last fault, all groups must be stable with all their members within this time in
+seconds."""
 _SILENT = (Cause.SESSION_EXPIRED, Cause.JOIN_TIMED_OUT, Cause.SYNC_TIMED_OUT)
 
 
 class World(LivingWorld):
-    """The simulated broker and its clients, as the seed determines them."""
+    """One simulated broker and its clients. A seed determines all random choices."""
 
     def __init__(self, seed: int, groups: int = 10) -> None:
         super().__init__(seed)
@@ -171,8 +172,8 @@ class World(LivingWorld):
         assert len(broker.background.tasks) < 20, broker.background.tasks
 
     def drops_offsets_later(self) -> bool:
-        """Returns True if a shard must still delete offsets of a deleted topic, because it could
-        not write before."""
+        """Returns True if a shard must still delete offsets of a deleted topic, because the shard
+        could not write when the topic was deleted."""
         return self.process is not None and any(self.process.broker.groups.duties.gone.values())
 
     # -- hooks for the checkers
@@ -181,8 +182,8 @@ class World(LivingWorld):
         return self._watched.get(shard)
 
     def begin_watch(self, shard: GroupShard, now: Now) -> ShardWatch | None:
-        """Starts to watch ``shard``, which has read its log. Returns None if ``shard`` does not
-        belong to the current broker process."""
+        """Starts to watch ``shard``. The caller calls this method when the shard has read its log.
+        Returns None if ``shard`` is not a shard of the broker process that runs now."""
         if self.process is None:
             return None
         for hosted in self.process.broker.groups.hosted_shards:
@@ -197,8 +198,9 @@ class World(LivingWorld):
         self._watched.pop(shard).serves = False
 
     def told(self, events: Iterable[Event]) -> None:
-        """Asserts that the core has not expired the session of a member whose request the broker
-        had left unread for `UNSEEN_NS` or longer."""
+        """Asserts that no session has expired because of the broker's own delay: the core must not
+        expire a member while the broker has left a request of this member unread for `UNSEEN_NS` or
+        longer."""
         for event in events:
             if isinstance(event, MemberLeft) and event.cause in _SILENT:
                 client = self.by_name.get(event.client_id)

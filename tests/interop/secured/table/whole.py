@@ -1,4 +1,4 @@
-"""The whole table: the requests of all modules of this folder."""
+"""The requests of all modules of this folder, as one table."""
 
 from __future__ import annotations
 
