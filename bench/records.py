@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.cluster.running import groupload
+from bench.cluster.running import MEGABYTE, groupload
 from bench.secured import PLAIN
 from bench.throughput import kafka
 from protocol.records.batch import encode_batch
@@ -36,7 +36,6 @@ from protocol.records.section import Record
 from tests.brokers import Broker
 from tests.interop.cluster import Cluster
 
-MEGABYTE = 1 << 20
 BATCH_BYTES = 16 << 10
 FETCH_BYTES = 1 << 20
 SIZES = (100, 1000, 10_000)

@@ -34,7 +34,7 @@ class LeaderEpochs:
         self.latest = -1
         """The newest epoch; -1 without entries."""
         self._is_saved = False
-        """Whether the file contains exactly the entries in memory."""
+        """True if the file contains exactly the entries in memory."""
 
     def load(self) -> bool:
         """Reads the file. Returns False, and has no entries, if the file is missing or invalid.

@@ -44,7 +44,7 @@ class Segments:
         """The error of the first file that the last retention check could not remove; None if it
         removed all files. The next check retries."""
         self.swapping = False
-        """Whether a cleaned segment is replacing old segments. Segments must not be deleted during
+        """True if a cleaned segment is replacing old segments. Segments must not be deleted during
         this time."""
         self.unsynced_directories: dict[str, None] = {}
         """The directories that were not fsynced since a file was created, renamed or removed in

@@ -37,7 +37,7 @@ class Cleanable(NamedTuple):
     """The total size in bytes of the dirty segments. In a segment with an open transaction, only
     the bytes before this transaction count."""
     overdue: bool
-    """Whether a dirty record is older than `max.compaction.lag.ms`."""
+    """True if a dirty record is older than `max.compaction.lag.ms`."""
 
     @property
     def dirty_ratio(self) -> float:

@@ -13,6 +13,8 @@ from protocol.buffer import Buffer
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of Linux
 _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+"""The errors of system calls that the system or the file system does not support."""
 _CACHESTAT = 451
 """The number of the system call cachestat on every architecture. Source: Linux 6.5."""
 _PAGE_BITS = mmap.PAGESIZE.bit_length() - 1
@@ -55,9 +57,7 @@ class PageCache:
             return False
         try:
             found = _pages()(descriptor, position, length)
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
-                raise
+        except OSError:
             self._is_asked = False
             return False
         last = position + length - 1
@@ -115,7 +115,7 @@ class OsFile:
         except BlockingIOError:
             return None
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            if error.errno not in _UNSUPPORTED:
                 raise
             self._no_wait = 0
             return self.read(position, length)
@@ -126,7 +126,12 @@ class OsFile:
     def send_cached(self, socket_descriptor: int, position: int, length: int) -> int:
         if not PAGE_CACHE.holds(self._descriptor, position, length):
             return 0
-        return os.sendfile(socket_descriptor, self._descriptor, position, length)
+        try:
+            return os.sendfile(socket_descriptor, self._descriptor, position, length)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            return 0  # the file system does not support it
 
     def write(self, position: int, data: Buffer) -> None:
         written = os.pwrite(self._descriptor, data, position)

@@ -43,7 +43,7 @@ class IndexFile:
         """The size of the file in bytes when it was last read or written; -1 before the first read
         or write."""
         self._changed = False
-        """Whether the entries in memory differ from the file."""
+        """True if the entries in memory differ from the file."""
         self._unsynced = False
 
     def load(self) -> None:

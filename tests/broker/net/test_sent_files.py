@@ -237,6 +237,18 @@ def test_connection_is_closed_when_sendfile_fails(
     assert connection.copied == 0
 
 
+def test_file_is_copied_if_its_file_system_does_not_support_sendfile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: int) -> int:
+        raise OSError(errno.EINVAL, "not supported")
+
+    monkeypatch.setattr(os, "sendfile", unsupported)
+    connection = written(tmp_path, Transport())
+    assert not connection.closed
+    assert connection.copied == SENT_BYTES
+
+
 def test_peer_that_disconnects_after_the_last_sent_byte_causes_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
