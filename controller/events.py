@@ -39,7 +39,7 @@ class BrokerJoined:
     broker_id: int
     epoch: int
     bounced: bool
-    """Whether the broker restarted so quickly that the controller did not notice the end of the
+    """True if the broker restarted so quickly that the controller did not notice the end of the
     broker's old registration."""
 
 

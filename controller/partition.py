@@ -78,9 +78,9 @@ class Partition:
         self.flight: Change | None = None
         """The change that is being written; None if no write is in flight."""
         self.reading = False
-        """Whether the partition's state znode must be read before the next decision."""
+        """True if the partition's state znode must be read before the next decision."""
         self.dirty = False
-        """Whether the partition is in a queue and waits until `settle` checks its state."""
+        """True if the partition is in a queue and waits until `settle` checks its state."""
         self.lost: Replicas = ()
         """Brokers whose registration ended after the last decision about this partition's state.
         Some of them may have registered again."""
@@ -94,7 +94,7 @@ class Partition:
         """The brokers that must get a StopReplica, by broker id. The value is the field `delete` of
         the request."""
         self.show = False
-        """Whether all brokers must get an UpdateMetadata for the partition."""
+        """True if all brokers must get an UpdateMetadata for the partition."""
         self.moving = Moving.NO
         self.movers: list[PendingReassignment] | tuple[()] = ()
         """The reassignment requests that get a reply when the topic's znode is written."""
@@ -211,7 +211,7 @@ class Topic:
         or added data that it must not have."""
         self.flight = False
         self.reading = False
-        """Whether the topic's znode must be read before the next write."""
+        """True if the topic's znode must be read before the next write."""
         self.seen_version = -1
         """The version of the topic's znode that the controller read while its own write of this
         znode was in flight; -1 if it has read none."""

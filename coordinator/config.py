@@ -74,8 +74,8 @@ class GroupConfig:
     max_size: int = 2**31 - 1
     """group.max.size: the maximum number of members of a group."""
     new_member_join_timeout_ms: int = 300_000
-    """How long the first JoinGroup of a new member may stay parked. In Kafka this time is a
-    constant of five minutes."""
+    """The maximum time for which the first JoinGroup of a new member stays parked. In Kafka this is
+    a constant of five minutes."""
     offset_metadata_max_bytes: int = 4096
     """offset.metadata.max.bytes. As in Kafka, the limit is compared with the number of characters.
     """
@@ -89,7 +89,7 @@ class GroupConfig:
     an expiry as expired.
     """
     static_members: bool = True
-    """Whether members may be static. False in a cluster with brokers before 2.3, which do not
+    """True if members may be static. False in a cluster with brokers before 2.3, which do not
     support KIP-345."""
     offsets_retention_check_interval_ms: int = 600_000
     """The broker setting offsets.retention.check.interval.ms."""

@@ -134,7 +134,7 @@ class _Answer:
         """The fields of a struct that exist in the response's version, by ``id()`` of the struct's
         field list."""
         self._errors: dict[int, bool] = {}
-        """Whether a struct has an error code, by ``id()`` of the struct's field list."""
+        """True if a struct has an error code, by the ``id()`` of the struct's field list."""
 
     def whole(
         self, response: Sequence[Field], request: Sequence[Field], asked: Mapping[str, Any]

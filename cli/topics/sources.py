@@ -29,7 +29,7 @@ class Outgoing(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How records are made from lines, files or values: the options of the command that are equal
+    """The options that say how records are made from lines, files or values, and that are equal
     for all records."""
 
     key: bytes | None = None

@@ -63,7 +63,7 @@ class SubtopologyTasks(NamedTuple):
 
     tasks: int
     stateful: bool
-    """Whether the subtopology has a changelog. Only tasks of stateful subtopologies have standbys.
+    """True if the subtopology has a changelog. Only tasks of stateful subtopologies have standbys.
     """
 
 

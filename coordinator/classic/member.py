@@ -62,7 +62,7 @@ class Member:
         self.sync_ticket: Ticket = None
         """The ticket of the parked SyncGroup; always None outside AWAITING_SYNC."""
         self.waits = False
-        """Whether a JoinGroup or SyncGroup of the member is parked. While a request is parked, a
+        """True if a JoinGroup or SyncGroup of the member is parked. While a request is parked, a
         heartbeat does not extend the session."""
         self.is_new = False
         """True until the first join phase of the member has ended."""
@@ -70,7 +70,7 @@ class Member:
         """True if the member was loaded from the log and has not joined since. Only one of its
         protocols is then known."""
         self.knows_id = True
-        """Whether the client knows the member id, because it sent the id or received the id in a
+        """True if the client knows the member id, because it sent the id or received the id in a
         reply."""
         self.connection: Hashable = None
         """The connection of the member's last JoinGroup, SyncGroup or Heartbeat; None if unknown or

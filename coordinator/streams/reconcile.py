@@ -36,7 +36,7 @@ class _Difference(NamedTuple):
     revoked: Tasks
     given: Tasks
     waits: bool
-    """Whether the target has tasks that the member can't get yet."""
+    """True if the target has tasks that the member can't get yet."""
 
 
 def reconcile(

@@ -117,8 +117,8 @@ class Campaign:
         self.histories = {topic: History() for topic in TOPICS}
         self.lives = 0
         self.seen: Counter[str] = Counter()
-        """How often each kind of log line or response has occurred, in all lives of the broker
-        together."""
+        """The number of times that each kind of log line or response has occurred, in all lives of
+        the broker together."""
         with Wire(broker.port) as wire:
             for topic, configs in TOPICS.items():
                 assert create_topic(wire, topic, configs=configs)["error_code"] == 0
