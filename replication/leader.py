@@ -8,7 +8,7 @@ watermark.
 | the leader appends | may rise, if it is the only in-sync replica | |
 | time passes | | the leader requests to remove a replica that lags too long |
 | the requested change is written | may rise | as written |
-| the change is rejected | | unchanged, or requested again, or no more requests |
+| the change is rejected | may rise | unchanged, or requested again, or no more requests |
 | the controller sends a state | may rise | as in the state |
 
 Only one change is in flight at a time. Until it is decided, the high watermark waits for all
@@ -167,7 +167,8 @@ class LedReplicas:
     def tick(self, now_ms: int) -> Step:
         """Requests that replicas which have lagged for too long are removed from the ISR. Also
         computes the high watermark again: it does not wait for out-of-sync replicas that have made
-        no progress. The caller calls this method twice in each `replica.lag.time.max.ms`."""
+        no progress or are not live. The caller calls this method twice in each
+        `replica.lag.time.max.ms`, and when a broker is no longer live."""
         lag_ms = self.rules.lag_time_max_ms
         behind = {
             replica
@@ -218,19 +219,20 @@ class LedReplicas:
         self._note_out(now_ms)
         return self._step(now_ms)
 
-    def isr_refused(self, error_code: int) -> Step:
+    def isr_refused(self, error_code: int, now_ms: int) -> Step:
         """Handles the rejection of the ISR change in flight.
 
-        After an error of `GIVEN_UP`, the in-sync replicas stay unchanged. If this broker is
-        outdated (an older version, an older epoch, an unknown partition), it requests no further
-        change until the controller sends a state. After any other error it requests the same change
-        again.
+        After an error of `GIVEN_UP`, the in-sync replicas stay unchanged, and the high watermark no
+        longer waits for a replica because of the change. If this broker is outdated (an older
+        version, an older epoch, an unknown partition), it requests no further change until the
+        controller sends a state. After any other error it requests the same change again.
         """
         if self.pending is None:
             return Step(self.high_watermark)
         if error_code in GIVEN_UP:
             self._settled()
-        elif error_code not in OUTDATED:
+            return self._step(now_ms)
+        if error_code not in OUTDATED:
             return Step(self.high_watermark, self.pending)
         return Step(self.high_watermark)
 

@@ -23,12 +23,14 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """The topics and partitions that an UpdateMetadata has changed."""
+    """The topics, partitions and brokers that an UpdateMetadata has changed."""
 
     deleted: tuple[tuple[str, int], ...] = ()
     """The partitions of topics that are being deleted."""
     topics: tuple[str, ...] = ()
     """The topics with a changed id, or with a new or changed partition."""
+    lost_brokers: tuple[int, ...] = ()
+    """The ids of brokers that are no longer live."""
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class MetadataCache:
         changes."""
         self.controller_id = sent.controller_id
         self.controller_epoch = sent.controller_epoch
+        before = self._brokers
         self._brokers = {each.broker_id: each for each in sorted(sent.brokers)}
         deleted: list[tuple[str, int]] = []
         changed: list[str] = []
@@ -88,7 +91,8 @@ class MetadataCache:
         for is_so, event in self._awaited:
             if not event.is_set() and is_so():
                 event.set()
-        return Learnt(tuple(deleted), tuple(changed))
+        lost = tuple(each for each in before if each not in self._brokers)
+        return Learnt(tuple(deleted), tuple(changed), lost)
 
     def doubt_all(self) -> None:
         """Marks all topics as doubted, because this broker was not registered and may have missed

@@ -80,7 +80,7 @@ class Conversation:
             case "written":
                 return self.led.isr_written(int(rest[0]), self.now_ms)
             case "refused":
-                return self.led.isr_refused(getattr(errors, rest[0]))
+                return self.led.isr_refused(getattr(errors, rest[0]), self.now_ms)
             case "state":
                 version = self.led.state.partition_epoch + 1
                 return self.led.new_state(

@@ -3,6 +3,7 @@ out of sync."""
 
 from __future__ import annotations
 
+from protocol.errors import INELIGIBLE_REPLICA
 from replication.leader import NEVER, LedReplicas
 from replication.values import PartitionState, Rules
 
@@ -72,3 +73,17 @@ def test_out_of_sync_time_of_a_replica_begins_when_the_new_isr_is_written() -> N
     assert led.out_since_ms == {3: 1_000, 2: 21_000}
     led.new_state(STATE._replace(leader_epoch=6, isr=(1, 3)), 5, 30_000)
     assert led.out_since_ms == {2: 21_000}
+
+
+def test_high_watermark_rises_when_the_addition_of_a_dead_replica_is_rejected() -> None:
+    alive = {1, 2, 3}
+    rules = Rules(lag_time_max_ms=10_000, is_alive=alive.__contains__)
+    led = LedReplicas(1, STATE, 0, 0, 0, 1_000, rules)
+    led.begun(1_000)
+    led.follower_fetched(2, 0, 0, 1_000)
+    assert led.follower_fetched(3, 0, 0, 1_000).wanted_isr is not None
+    led.appended(5, 2_000)
+    alive.remove(3)
+    assert led.follower_fetched(2, 5, 5, 2_001).high_watermark == 0, "the addition is in flight"
+
+    assert led.isr_refused(INELIGIBLE_REPLICA, 2_002).high_watermark == 5

@@ -281,7 +281,7 @@ class World:
                 if error_code == NONE:
                     self._take(node, led.isr_written(version, self.now_ms))
                 else:
-                    self._take(node, led.isr_refused(error_code))
+                    self._take(node, led.isr_refused(error_code, self.now_ms))
 
             self.mail.append(answered)
 

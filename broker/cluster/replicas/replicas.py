@@ -110,6 +110,7 @@ class ReplicaManager:
         self._tasks: list[Task[None]] = []
         self._checkpoints = self._retries = False
         self._lines = PartitionLines()
+        self._lag_checks = LagChecks(logs.all, slicer)
 
     @property
     def listener(self) -> str:
@@ -120,8 +121,7 @@ class ReplicaManager:
 
     def start(self) -> None:
         """Starts the periodic checks for followers that lag."""
-        pause_s = self._settings.lag_time_max_ms / 2000
-        checks = LagChecks(self._logs.all, self._slicer)
+        pause_s, checks = self._settings.lag_time_max_ms / 2000, self._lag_checks
         self._repeat("in-sync replicas", lambda: pause_s, checks.run, checks.idle_ms)
 
     async def stop(self) -> None:
@@ -184,10 +184,11 @@ class ReplicaManager:
 
     def update_metadata(self, request: UpdateMetadataRequest) -> int:
         """Applies an UpdateMetadata request. Returns an error code."""
-        refusal = self._refusal(request)
-        if refusal:
+        if refusal := self._refusal(request):
             return refusal
         learnt = self._cache.update(request)
+        if learnt.lost_brokers:  # records that waited for these brokers may be committed now
+            self._background.spawn(self._lag_checks.run(), "in-sync replicas")
         for name in learnt.topics:
             known = self._cache.topics.get(name)
             if known is not None:

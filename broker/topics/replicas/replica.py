@@ -303,7 +303,7 @@ class Replica(Partition):
 
     def tick(self) -> None:
         """Checks for in-sync replicas that lag. Called at intervals of half of
-        replica.lag.time.max.ms."""
+        replica.lag.time.max.ms, and when a broker is no longer live."""
         if self.led is not None:
             self.led.rules = self._services.rules(self.topic)
             self._take(self.led.tick(self._services.time.now().mono_ms))
@@ -335,7 +335,8 @@ class Replica(Partition):
         """Handles the rejection of an ISR change by ZooKeeper or the controller."""
         if self.led is not None:
             self.totals.failed_changes += 1
-            self._take(self.led.isr_refused(error_code))
+            now_ms = self._services.time.now().mono_ms
+            self._take(self.led.isr_refused(error_code, now_ms))
 
     def _take(self, step: Step) -> None:
         if (wanted := step.wanted_isr) is not None:

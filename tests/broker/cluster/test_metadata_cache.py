@@ -38,7 +38,7 @@ def test_metadata_cache_has_only_the_brokers_of_the_last_update(cache: MetadataC
     assert cache.node(1, "OTHER") is None
     assert cache.racks() == {1: "a", 2: None, 3: None}
 
-    tell(cache, alive=brokers((1, 3)))
+    assert tell(cache, alive=brokers((1, 3))).lost_brokers == (2,)
     assert [each.node_id for each in cache.brokers(LISTENER)] == [1, 3]
     assert not cache.is_alive(2)
 

@@ -19,6 +19,7 @@ from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,
+    INELIGIBLE_REPLICA,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
@@ -444,6 +445,29 @@ async def test_leader_resigns_when_metadata_shows_its_topic_deleted(
         assert one.cache.topics == {}
         assert one.replica().role is Role.UNASSIGNED
         assert ("deleted", "t", 0) in one.said
+
+
+async def test_high_watermark_does_not_wait_for_a_replica_whose_broker_has_left() -> None:
+    """Broker 3 was caught up and fetches no more: the record after that is committed when the
+    metadata no longer has this broker, not at the next check for lagging followers."""
+    one, two, three = fellows = [Fellow(each, lag_time_max_ms=600_000) for each in (1, 2, 3)]
+    one.isr.is_held = True
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, isr=(1, 2))
+        one.append(1)
+        await identical_logs(*fellows)
+        await eventually(lambda: one.isr.asked)
+        await three.stop()
+        one.replica().isr_refused(INELIGIBLE_REPLICA)
+        one.append(1)
+        await identical_logs(one, two)
+        led = one.replica().led
+        assert led is not None
+        await eventually(lambda: led.followers[2].end_offset == 2)
+        assert one.replica().high_watermark == 1
+        controller.fellows.remove(three)
+        controller.show()
+        await eventually(lambda: one.replica().high_watermark == 2)
 
 
 # -- on the wire
