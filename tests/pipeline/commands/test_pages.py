@@ -92,7 +92,7 @@ def test_pipeline_page_has_the_states_and_bounds_of_the_report() -> None:
     rows = dict(re.findall(r"^\| ([a-z ]+) \| (.+?) \|$", told, re.MULTILINE))
     rows.pop("state")
     assert rows == {state.name: state.meaning for state in STATES.values()}
-    assert f"worst {PARTS} have" in told
+    assert f"The {PARTS} worst groups" in told
     assert f"Up to {LISTED:,} groups" in told
     assert LAG_THRESHOLD.default == f"{LAG_THRESHOLD_S:g}"
     assert f"`--lag-threshold-s`, {LAG_THRESHOLD_S:g}" in told
