@@ -70,14 +70,14 @@ smoke: $(VENV)/test.done ## one test of each kind with real programs: clients, k
 	$(PYTEST) --tier test -m "$(OTHER_PROGRAMS)"
 
 COMPILED_TESTS = tests/protocol/test_compiled_codecs.py tests/protocol/records/test_compiled_sections.py \
-	tests/offsets/test_compiled_columns.py
+	tests/offsets/test_compiled_columns.py tests/log/test_compiled_keys.py
 SANITIZED = CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -g" \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc
 
 compiled: fast $(VENV)/test.done ## test protocol, offsets, groups and simulations with compiled codecs, then the codecs with sanitizers
 	$(PYTEST) --tier test -m "not ($(OTHER_PROGRAMS))" tests/protocol tests/offsets tests/coordinator tests/simulation
-	$(SANITIZED) $(BIN)/pytest -q --tier test -k "not leak_no_memory" $(COMPILED_TESTS)
+	$(SANITIZED) $(BIN)/pytest -q --tier test -k "not no_memory" $(COMPILED_TESTS)
 
 simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
 	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "in_a_simulated" --tier test

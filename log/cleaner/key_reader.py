@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable
 from itertools import chain
 
+from protocol import compiled
 from protocol.errors import INVALID_RECORD
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stretch import TRIALS_MAX, Places, deltas_ascend, records_alike
@@ -20,6 +21,7 @@ from protocol.records.varint import read_bits
 _STRETCH_MIN = 8
 _SHAPES_KEPT = 512
 _shapes: dict[tuple[int, int, int], struct.Struct] = {}
+_compiled_note_keys = None if compiled.MODULE is None else compiled.MODULE.note_keys
 _NULL = 1
 """The length of a null value, encoded as a varint."""
 
@@ -29,8 +31,12 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
     bitwise complement. Records without a key are skipped.
 
     Returns the total size of the keys in bytes. Raises CorruptRecords unless ``count`` records fill
-    the section.
+    the section. Compiled code (protocol/c/keys.c) reads the sections that it supports.
     """
+    if _compiled_note_keys is not None:
+        known: int | None = _compiled_note_keys(section, count, base_offset, latest)
+        if known is not None:
+            return known
     position = key_bytes = index = 0
     size = len(section)
     trials = TRIALS_MAX

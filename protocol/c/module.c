@@ -8,6 +8,7 @@
 #include "records.c"
 #include "columns.c"
 #include "sections.c"
+#include "keys.c"
 
 static PyMethodDef methods[] = {
     {"codec", (PyCFunction)(void (*)(void))codec, METH_FASTCALL,
@@ -26,6 +27,9 @@ static PyMethodDef methods[] = {
     {"section_times", (PyCFunction)(void (*)(void))section_times, METH_FASTCALL,
      "section_times(section, count, base_timestamp, find_null_keys): (smallest timestamp, largest"
      " timestamp, headers) of a plain section, or None"},
+    {"note_keys", (PyCFunction)(void (*)(void))note_keys, METH_FASTCALL,
+     "note_keys(section, count, base_offset, latest): enters the keys of a plain section into"
+     " `latest` and returns their bytes, or None"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -16,6 +16,8 @@
 static inline int64_t
 read_short_varint(Cursor *c, int bytes)
 {
+    if (c->at < c->end && *c->at < 0x80)
+        return *c->at++;
     uint64_t bits = 0;
     for (int shift = 0; shift < 7 * bytes && c->at < c->end; shift += 7) {
         uint8_t byte = *c->at++;

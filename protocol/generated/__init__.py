@@ -53,5 +53,5 @@ None when every entry is null or empty.
 
 from typing import Final
 
-C_SOURCES: Final = "54ce44a87d15d4eb"
+C_SOURCES: Final = "adef4724cbeb8362"
 """The digest of the files in ``protocol/c``, some of which have the same codecs in C."""

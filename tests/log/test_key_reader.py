@@ -69,6 +69,7 @@ def test_consecutive_records_whose_bytes_have_the_same_layout_are_read_together(
         taken.append(real(*arguments))  # type: ignore[arg-type]
         return taken[-1]
 
+    monkeypatch.setattr(key_reader, "_compiled_note_keys", None)
     monkeypatch.setattr(key_reader, "_take_stretch", counted)
     latest: dict[bytes, int] = {}
     note_keys(section, count, BASE, latest)
