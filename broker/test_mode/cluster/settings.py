@@ -33,6 +33,9 @@ def cluster_defaults(brokers: int) -> Mapping[str, Value]:
         "replica.fetch.backoff.ms": 20,
         # A follower fetches from a new leader when its present fetch from that broker has ended.
         "replica.fetch.wait.max.ms": 100,
+        # A stopping broker sends ControlledShutdown three times. If the controller is isolated,
+        # its session has expired before the third request, so that another broker answers.
+        "controller.socket.timeout.ms": 3200,
         "controlled.shutdown.retry.backoff.ms": 50,
         "auto.leader.rebalance.enable": False,  # only the test moves leaders
     }
