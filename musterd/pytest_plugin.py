@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker `muster_topic`."""
     config.addinivalue_line(
         "markers",
-        "muster_topic(partitions=1, **configs): partitions and configs of the muster_topic fixture",
+        "muster_topic(partitions, **configs): partitions and configs of the muster_topic fixture",
     )
 
 

@@ -101,15 +101,15 @@ class AsyncMuster:
         await self.close()
 
     async def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
-        **more: object,
+        self, name: str, partitions: int | None = None,
+        configs: Mapping[str, object] | None = None, **more: object,
     ) -> None:  # fmt: skip
         """Implements `Muster.create_topic` for asyncio."""
         await self._broker.run(lambda: self._broker.create_topic(name, partitions, configs, **more))
 
     async def create_topics(
-        self, *names: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
-        **more: object,
+        self, *names: str, partitions: int | None = None,
+        configs: Mapping[str, object] | None = None, **more: object,
     ) -> None:  # fmt: skip
         """Implements `Muster.create_topics` for asyncio."""
         await self._broker.run(

@@ -89,19 +89,21 @@ class Served(HappenedVerbs):
     # Topics
 
     def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
-        **more: object,
+        self, name: str, partitions: int | None = None,
+        configs: Mapping[str, object] | None = None, **more: object,
     ) -> None:  # fmt: skip
         """Create a topic. Return when it can be used.
 
-        `configs` and keywords are Kafka's topic configs: `retention_ms=1000` is `retention.ms`. The
-        keyword `replication_factor` is the number of replicas, by default 3 in a cluster.
+        Without `partitions`, the topic has as many partitions as the broker's `num.partitions`,
+        which is 1 by default. `configs` and keywords are Kafka's topic configs: `retention_ms=1000`
+        is `retention.ms`. The keyword `replication_factor` is the number of replicas, by default 3
+        in a cluster.
         """
         self._create([name], partitions, configs, more)
 
     def create_topics(
-        self, *names: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
-        **more: object,
+        self, *names: str, partitions: int | None = None,
+        configs: Mapping[str, object] | None = None, **more: object,
     ) -> None:  # fmt: skip
         """Create topics with the same partitions and configs; see `create_topic`."""
         self._create(names, partitions, configs, more)
@@ -111,7 +113,7 @@ class Served(HappenedVerbs):
         self._ask("POST", "/test/topics/delete", names=list(names))
 
     def _create(
-        self, names: Iterable[str], partitions: int, configs: Mapping[str, object] | None,
+        self, names: Iterable[str], partitions: int | None, configs: Mapping[str, object] | None,
         more: dict[str, object],
     ) -> None:  # fmt: skip
         replicas = more.pop("replication_factor", None)

@@ -53,6 +53,18 @@ def test_topics_are_created_with_settings_and_deleted(muster: Muster) -> None:
         muster.delete("three")
 
 
+def test_topic_without_a_number_of_partitions_gets_num_partitions() -> None:
+    with Muster(settings={"num.partitions": 3}) as broker:
+        broker.create_topic("orders")
+        broker.create_topics("payments")
+        broker.create_topic("invoices", partitions=1)
+
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        found = admin.list_topics(timeout=30).topics
+        counts = {name: len(each.partitions) for name, each in found.items()}
+        assert counts == {"orders": 3, "payments": 3, "invoices": 1}
+
+
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("where", ["memory", "directory"])
 def test_stopped_or_killed_broker_restarts_with_its_data(
