@@ -18,6 +18,11 @@ def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
     hosted = broker.groups.hosted_for(group_id)
     if hosted is None and not broker.groups.is_started:
         raise NotNow(f"{verb}: group {group_id!r} does not exist; no groups exist yet")
+    if hosted is None and broker.config.is_in_cluster:
+        raise NotNow(
+            f"{verb}: this broker does not coordinate {group_id!r}; GET /test/coordinator"
+            " returns the broker that does"
+        )
     if hosted is None:
         raise NotNow(
             f"{verb}: the coordinator of {group_id!r} is not available: a fault has moved it"

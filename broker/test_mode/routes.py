@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from broker.test_mode.arguments import values_of
 from broker.test_mode.refusals import NotNow, Refused, UnknownVerb, WrongArgument
 from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.verbs.table import OF_BROKER, OF_CLUSTER, VERBS
 from broker.test_mode.verbs.verb import Verb
 
 logger = structlog.get_logger(__name__)
@@ -82,10 +83,39 @@ class Routes:
         others = [each.shown for each in self._verbs if each.path == path]
         if others:
             return f"unknown verb {method} /test{path}; did you mean {' or '.join(others)}?"
+        elsewhere = _elsewhere(method, path)
+        if elsewhere:
+            return f"unknown verb {method} /test{path}: {elsewhere}; GET /test lists all verbs"
         near = get_close_matches(path, [each.path for each in self._verbs], 1)
         hint = [each.shown for each in self._verbs if near and each.path == near[0]]
         nearest = f"; did you mean {' or '.join(hint)}?" if hint else ";"
         return f"unknown verb {method} /test{path}{nearest} GET /test lists all verbs"
+
+
+def _elsewhere(method: str, path: str) -> str:
+    """Returns which test servers have a verb that this server does not have; an empty text if none
+    has the verb."""
+    if any((each.method, each.path) == (method, path) for each in VERBS):
+        at = (
+            "test clusters do not have this verb; only a single test broker has it (`Muster`,"
+            " `muster serve --test` without --brokers)"
+        )
+        return f"{at}. {_IN_CLUSTER[path]}" if path in _IN_CLUSTER else at
+    if any((each.method, each.path) == (method, path) for each in (*OF_CLUSTER, *OF_BROKER)):
+        return (
+            "a single test broker does not have this verb; only test clusters have it"
+            " (`MusterCluster`, `muster serve --test --brokers 3`)"
+        )
+    return ""
+
+
+_IN_CLUSTER = {
+    "/groups/move_coordinator": (
+        "In a cluster, the coordinator is the leader of the group's partition of"
+        " __consumer_offsets: use `MusterCluster.move_coordinator` or POST /test/move_leader"
+    )
+}
+"""The advice for a cluster, by path of a verb that only a single test broker has."""
 
 
 async def _values(verb: Verb, request: Request, named: Mapping[str, str]) -> dict[str, object]:

@@ -78,6 +78,7 @@ def test_broker_is_empty_and_keeps_its_address_after_a_reset(muster: Tested) -> 
         ("POST", "/resett", {}, 404, "verb POST /test/resett; did you mean POST /test/reset?"),
         ("GET", "/reset", None, 404, "verb GET /test/reset; did you mean POST /test/reset?"),
         ("POST", "/what", {}, 404, "unknown verb POST /test/what; GET /test lists all verbs"),
+        ("POST", "/isolate", {}, 404, "/test/isolate: a single test broker does not have this"),
         ("POST", "/reset", {"x": 1}, 400, "unknown argument 'x'; its arguments: none"),
         ("POST", "/reset", b"{", 400, "POST /test/reset: the body is not JSON: "),
         ("POST", "/reset", [1], 400, "the body must be a JSON object"),

@@ -498,6 +498,20 @@ def test_follower_isolated_from_the_leader_leaves_the_isr_when_it_lags(
     cluster.wait_for_partition("orders").in_sync()
 
 
+def test_broker_that_does_not_coordinate_a_group_names_the_request_that_finds_its_coordinator(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    with consuming(cluster, "billing"):
+        coordinator = cluster.wait_for("billing").stable() and cluster.coordinator("billing")
+    other = next(each for each in cluster.brokers if each != coordinator)
+
+    with pytest.raises(
+        MusterError, match="this broker does not coordinate 'billing'; GET /test/co"
+    ):
+        cluster.broker(other).loading("billing")
+
+
 def test_method_why_names_the_reason_of_each_leader_change(cluster: MusterCluster) -> None:
     cluster.create_topic("orders")
     first = cluster.leader("orders")
@@ -519,6 +533,12 @@ def test_method_why_names_the_reason_of_each_leader_change(cluster: MusterCluste
         (lambda cluster: cluster.isolate(7), "broker 7 does not exist"),
         (lambda cluster: cluster.move_leader("orders"), "orders-0 does not exist"),
         (lambda cluster: cluster.shrink_isr("orders"), "orders-0 does not exist"),
+        (lambda cluster: cluster.broker(2).expire("billing"), "only a single test broker has it"),
+        (lambda cluster: cluster.broker(2).fence("billing"), "only a single test broker has it"),
+        (
+            lambda cluster: cluster.broker(2).move_coordinator("billing"),
+            "use `MusterCluster.move_coordinator`",
+        ),
     ],
 )
 def test_wrong_arguments_of_a_cluster_method_are_named_in_the_error(
