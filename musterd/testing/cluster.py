@@ -239,17 +239,27 @@ class MusterCluster(Served):
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition. Raise MusterError if the partition has no
-        leader."""
+        leader, for example because all brokers are killed.
+
+        A broker that was killed with `expire=False` leads its partitions until its session in the
+        registry has expired.
+        """
         found = self.partition(topic, partition)
         if found.leader is None:
-            raise MusterError(str(found))
+            running = ", ".join(map(str, self.running)) or "none"
+            raise MusterError(f"{found}; running brokers: {running}")
         return found.leader
 
     def coordinator(
         self, group: str | None = None, *, transactional_id: str | None = None
     ) -> int | None:
-        """The id of the broker that coordinates a group or a transactional id; None if no client
-        has used a coordinator yet."""
+        """The id of the broker that coordinates a group or a transactional id. Raise MusterError if
+        this broker is down.
+
+        None before the first client uses a group or a transactional id: only then does Kafka create
+        `__consumer_offsets` or `__transaction_state`, whose leaders are the coordinators. The first
+        `kill`, `stop`, `isolate` or `pause` also creates both topics.
+        """
         asked = {"group": group, "transactional_id": transactional_id}
         response = self._ask("GET", "/test/coordinator", **asked)["coordinator"]
         return None if response is None else int(response)

@@ -4,7 +4,7 @@ change, so that clients see it in the metadata of each broker."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from broker.test_mode.arguments import COUNT, FLAG, OBJECTS, POSITIVE, TEXT, TEXTS, Argument
@@ -40,11 +40,12 @@ async def partitions(cluster: TestedCluster, topic: str | None, partition: int |
     """Returns leader, epoch, replicas and ISR of each partition: of all topics, of ``topic``, or of
     its one partition ``partition``."""
     truth = cluster.truth
+    registered = truth.registered
     names = truth.topics if topic is None else [topic]
     return {
         "is_settled": cluster.is_settled,
         "partitions": [
-            shown(each)
+            shown(each, registered)
             for name in names
             for each in truth.partitions(name)
             if partition in (None, each.partition)
@@ -52,9 +53,12 @@ async def partitions(cluster: TestedCluster, topic: str | None, partition: int |
     }
 
 
-def shown(there: PartitionState) -> dict[str, Any]:
+def shown(there: PartitionState, registered: Collection[int]) -> dict[str, Any]:
+    """Returns a partition as JSON. As in Kafka's metadata, a broker that is not registered leads no
+    partition, even if the registry still names this broker: if all brokers are down, no controller
+    changes the registry."""
     state = there.state
-    leader = None if state is None or state.leader < 0 else state.leader
+    leader = state.leader if state is not None and state.leader in registered else None
     return {
         "topic": there.topic,
         "partition": there.partition,

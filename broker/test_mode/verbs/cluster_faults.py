@@ -21,12 +21,14 @@ SHRINKS_WITHIN_S = 10.0
 
 
 async def move_leader(cluster: TestedCluster, topic: str, partition: int, to: int | None) -> Answer:
-    return shown(await leaders.move_leader(cluster, topic, partition, to))
+    moved = await leaders.move_leader(cluster, topic, partition, to)
+    return shown(moved, cluster.truth.registered)
 
 
 async def elect_unclean(cluster: TestedCluster, topic: str, partition: int) -> Answer:
     """Elects an out-of-sync replica as leader of a partition that has no leader."""
-    return shown(await leaders.elect_unclean(cluster, topic, partition))
+    elected = await leaders.elect_unclean(cluster, topic, partition)
+    return shown(elected, cluster.truth.registered)
 
 
 async def why(cluster: TestedCluster, topic: str, partition: int) -> Answer:

@@ -107,6 +107,24 @@ def test_killed_leader_is_replaced_after_its_session_timeout(cluster: MusterClus
     assert leaders(cluster, "orders") == {0: {second}}
 
 
+def test_partition_has_no_leader_when_all_brokers_are_killed(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    assert cluster.coordinator("billing") is None
+    for broker in cluster.brokers:
+        cluster.kill(broker)
+
+    assert cluster.partition("orders").leader is None
+    assert [each.leader for each in cluster.partitions("orders")] == [None]
+    with pytest.raises(MusterError, match=r"orders-0: no broker leads, .*; running brokers: none"):
+        cluster.leader("orders")
+    with pytest.raises(MusterError, match="__consumer_offsets-0 has no leader at the moment"):
+        cluster.coordinator("billing")
+
+    last = cluster.partition("orders").isr[0]
+    cluster.restart(last)
+    assert cluster.wait_for_partition("orders").leader() == last
+
+
 def test_connected_brokers_keep_their_sessions_when_the_clock_advances(
     cluster: MusterCluster,
 ) -> None:
