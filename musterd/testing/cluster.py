@@ -115,16 +115,18 @@ class MusterCluster(Served):
         self._ask("POST", "/test/start", broker=broker)
 
     def isolate(
-        self, broker: int, from_: Iterable[str | int] = ("clients", "brokers", "registry")
-    ) -> Cut:
+        self, broker: int,
+        from_: str | int | Iterable[str | int] = ("clients", "brokers", "registry"),
+    ) -> Cut:  # fmt: skip
         """Cut the links of a broker, until `end` or the end of the `with` block.
 
-        `from_` names what the broker is cut from: `"clients"`, `"brokers"`, `"registry"`, or the
-        ids of brokers. Connections are closed, and requests get no response until the links are
-        restored. A broker without the registry loses its session when 6 s of the cluster's clock
-        have passed; until then no other broker replaces it.
+        `from_` names what the broker is cut from: `"clients"`, `"brokers"`, `"registry"`, the id of
+        another broker, or a list of these. Connections are closed, and requests get no response
+        until the links are restored. A broker without the registry loses its session when 6 s of
+        the cluster's clock have passed; until then no other broker replaces it.
         """
-        sides = [str(each) for each in from_]
+        listed = [from_] if isinstance(from_, str | int) else from_
+        sides = [str(each) for each in listed]
         response = self._ask("POST", "/test/isolate", **{"broker": broker, "from": sides})
         return Cut(self, "isolate", response["id"])
 

@@ -38,17 +38,21 @@ async def why(cluster: TestedCluster, topic: str, partition: int) -> Answer:
 
 async def begin_isolation(cluster: TestedCluster, broker: int, from_: Sequence[str]) -> Answer:
     cluster.running(broker)
+    accepted = f"{CLIENTS}, {BROKERS}, {REGISTRY} or the ids of other brokers"
+    if not from_:
+        raise WrongArgument(f"{_ISOLATE}: from is empty; choose {accepted}")
     sides: list[str | int] = []
     for each in from_:
         if each in (CLIENTS, BROKERS, REGISTRY):
             sides.append(each)
+        elif each == str(broker):
+            raise WrongArgument(
+                f"{_ISOLATE}: from: broker {each} can't be isolated from itself; choose {accepted}"
+            )
         elif each.isascii() and each.isdigit() and int(each) in cluster.brokers:
             sides.append(int(each))
         else:
-            raise WrongArgument(
-                f"{_ISOLATE}: from: unknown side {each!r}; choose {CLIENTS}, {BROKERS}, {REGISTRY}"
-                " or the ids of brokers"
-            )
+            raise WrongArgument(f"{_ISOLATE}: from: unknown side {each!r}; choose {accepted}")
     await cluster.before_losses()
     fault = cluster.faults.begin(isolate(cluster, broker, sides))
     return {"id": fault.fault_id}
@@ -143,7 +147,7 @@ VERBS = (
             Argument(
                 "from",
                 TEXTS,
-                f"a list of {CLIENTS}, {BROKERS}, {REGISTRY} and ids of brokers",
+                f"a list of {CLIENTS}, {BROKERS}, {REGISTRY} and ids of other brokers",
                 default=(CLIENTS, BROKERS, REGISTRY),
                 keyword="from_",
             ),

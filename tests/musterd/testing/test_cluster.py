@@ -516,6 +516,20 @@ def test_follower_isolated_from_the_leader_leaves_the_isr_when_it_lags(
     cluster.wait_for_partition("orders").in_sync()
 
 
+@pytest.mark.parametrize("chosen", ["follower", "clients"])
+def test_broker_is_isolated_from_one_peer_that_is_not_in_a_list(
+    chosen: str, cluster: MusterCluster
+) -> None:
+    cluster.create_topic("orders")
+    leader = cluster.leader("orders")
+    follower = next(each for each in cluster.brokers if each != leader)
+
+    with cluster.isolate(leader, from_=follower if chosen == "follower" else chosen):
+        [fault] = cluster._ask("GET", "/test/cluster/faults")["faults"]
+
+    assert fault["from"] == [follower if chosen == "follower" else chosen]
+
+
 def test_broker_that_does_not_coordinate_a_group_names_the_request_that_finds_its_coordinator(
     cluster: MusterCluster,
 ) -> None:
@@ -548,6 +562,12 @@ def test_method_why_names_the_reason_of_each_leader_change(cluster: MusterCluste
     ("call", "sentence"),
     [
         (lambda cluster: cluster.isolate(2, from_=["moon"]), "from: unknown side 'moon'; choose"),
+        (lambda cluster: cluster.isolate(1, from_=[]), "from is empty; choose clients, brokers,"),
+        (
+            lambda cluster: cluster.isolate(1, from_=[2, 1]),
+            "broker 1 can't be isolated from itself",
+        ),
+        (lambda cluster: cluster.isolate(1, from_="client"), "from: unknown side 'client'; choose"),
         (lambda cluster: cluster.isolate(7), "broker 7 does not exist"),
         (lambda cluster: cluster.move_leader("orders"), "orders-0 does not exist"),
         (lambda cluster: cluster.shrink_isr("orders"), "orders-0 does not exist"),
