@@ -14,19 +14,18 @@ import typer
 
 from cli import clock, output
 from cli.dev.processes import Running, ended_together
+from cli.dev.reserved import LOCAL, reserved_directory, reserved_ports
 from cli.dev.trial import (
     ASK_S,
-    LOCAL,
     LOOK_S,
     START_S,
     addresses,
-    must_be_free,
     run_in_one_process,
     show_pages,
     until_all_are_there,
     watch,
 )
-from cli.errors import CommandError
+from cli.errors import USAGE, CommandError
 from cli.options import whole_number
 
 app = typer.Typer(help="Run a cluster on this machine for a trial.", no_args_is_help=True)
@@ -89,28 +88,41 @@ def cluster(
     """
     ports = range(port, port + brokers)
     pages = range(ports.stop + 1, ports.stop + 1 + brokers)
+    _check(zookeeper, zookeeper_home, data)
     if not zookeeper and zookeeper_home is None:
-        if data is not None:
-            raise CommandError(
-                f"can't keep data in {data}: without a ZooKeeper the cluster keeps all data in"
-                " memory. Add --zookeeper HOST:PORT or --zookeeper-home DIR"
-            )
         run_in_one_process(folder, ports, pages)
     else:
         _run_with_zookeeper(data or folder, ports, pages, zookeeper, zookeeper_home)
 
 
+def _check(zookeeper: str, zookeeper_home: Path | None, data: Path | None) -> None:
+    """Raises CommandError for options that contradict each other."""
+    if zookeeper and zookeeper_home is not None:
+        raise CommandError(
+            f"--zookeeper {zookeeper} uses a running ZooKeeper, --zookeeper-home {zookeeper_home}"
+            " starts one: remove one of the two options",
+            USAGE,
+        )
+    if data is not None and not zookeeper and zookeeper_home is None:
+        raise CommandError(
+            f"can't keep data in {data}: without a ZooKeeper the cluster keeps all data in"
+            " memory. Add --zookeeper HOST:PORT or --zookeeper-home DIR"
+        )
+
+
 def _run_with_zookeeper(
     folder: Path, ports: range, pages: range, zookeeper: str, zookeeper_home: Path | None
 ) -> None:
-    must_be_free([*ports, *pages] if zookeeper else [*ports, ports.stop, *pages])
     config = folder / "zookeeper.properties"
-    own = None if zookeeper else zookeeper_home
-    command = [] if own is None else command_of(own, config)
-    folder.mkdir(parents=True, exist_ok=True)
+    command = [] if zookeeper_home is None else command_of(zookeeper_home, config)
     keeper: list[Running] = []
     started: list[Running] = []
-    with ended_together(keeper), ended_together(started):
+    with (
+        reserved_ports([*ports, *pages] if zookeeper else [*ports, ports.stop, *pages]),
+        reserved_directory(folder),
+        ended_together(keeper),
+        ended_together(started),
+    ):
         at = zookeeper
         if not at:
             at = f"{LOCAL}:{ports.stop}"

@@ -1,26 +1,28 @@
-"""A cluster for a trial: its ports, the wait for its start, and the cluster in one process."""
+"""A cluster for a trial: the wait for its start, and the cluster in one process."""
 
 from __future__ import annotations
 
-import socket
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.dev.processes import Running, ended_together
+from cli.dev.reserved import LOCAL, reserved_ports
 from cli.errors import CommandError
 
 LOOK_S = 0.2
 START_S = 90.0
 ASK_S = 5.0
-LOCAL = "127.0.0.1"
 
 
 def run_in_one_process(folder: Path, ports: range, pages: range) -> None:
     """Runs brokers and their registry in one process until the command is stopped."""
-    must_be_free([*ports, *pages])
+    with reserved_ports([*ports, *pages]):
+        _run_in_one_process(folder, ports, pages)
+
+
+def _run_in_one_process(folder: Path, ports: range, pages: range) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable,
@@ -68,25 +70,6 @@ def show_pages(pages: range) -> None:
 def addresses(ports: range) -> str:
     """Returns the bootstrap servers for the given ports on this machine."""
     return ",".join(f"{LOCAL}:{each}" for each in ports)
-
-
-def must_be_free(taken: Sequence[int]) -> None:
-    """Raises CommandError if one of the cluster's ports is in use."""
-    for each in taken:
-        _must_be_free(each, taken)
-
-
-def _must_be_free(port: int, taken: Sequence[int]) -> None:
-    try:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((LOCAL, port))
-    except OSError as error:
-        sentence = (
-            f"can't use port {port}: {error.strerror}; the cluster needs ports {taken[0]} to"
-            f" {taken[-1]}: choose the first port with --port"
-        )
-        raise CommandError(sentence) from error
 
 
 def until_all_are_there(started: list[Running], bootstrap: str, brokers: int) -> None:

@@ -22,8 +22,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from cli.dev.processes import Running
+from cli.dev.reserved import reserved_directory
 from cli.dev.trial import watch
-from cli.errors import INTERRUPTED, REFUSED, TERMINATED, CommandError
+from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
 from tests import java
 from tests.brokers import CHECKOUT, COMMAND, free_port
 from tests.cli.running import run
@@ -61,11 +62,8 @@ def test_error_of_dev_cluster_names_a_port_in_use(tmp_path: Path) -> None:
         ran = run("dev", "cluster", "--port", str(port), "--dir", str(tmp_path / "dev"))
 
     assert ran.code == REFUSED
-    assert f"can't use port {port}: Address already in use" in ran.err
-    assert (
-        f"the cluster needs ports {port} to {port + 6}: choose the first port with --port"
-        in ran.err
-    )
+    assert f"can't use port {port}: Address already in use: choose another first port" in ran.err
+    assert f"the cluster needs ports {port} to {port + 6}\n" in ran.err
     assert not (tmp_path / "dev").exists()
 
 
@@ -85,6 +83,72 @@ def test_dev_cluster_refuses_to_keep_data_without_a_zookeeper(tmp_path: Path) ->
     assert f"can't keep data in {tmp_path / 'dev'}: without a ZooKeeper" in ran.err
     assert "--zookeeper HOST:PORT" in ran.err
     assert not (tmp_path / "dev").exists()
+
+
+def test_dev_cluster_refuses_a_running_zookeeper_together_with_the_home_of_another(
+    tmp_path: Path,
+) -> None:
+    words = ["--zookeeper", "127.0.0.1:2181", "--zookeeper-home", str(tmp_path)]
+    ran = run("dev", "cluster", "--dir", str(tmp_path / "dev"), *words)
+
+    assert ran.code == USAGE
+    assert "starts one: remove one of the two options" in ran.err
+    assert not (tmp_path / "dev").exists()
+
+
+def test_one_of_two_dev_clusters_that_start_together_on_one_port_fails_with_one_error(
+    tmp_path: Path,
+) -> None:
+    port = free_ports(9)
+    words = [*COMMAND, "dev", "cluster", "--dir", str(tmp_path)]
+    both = [
+        subprocess.Popen(
+            [*words, "--port", str(each)],
+            cwd=CHECKOUT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for each in (port, port + 2)  # some of the ports are the same
+    ]
+    try:
+        until("one has failed", lambda: any(each.poll() is not None for each in both), 60)
+        failed, started = sorted(both, key=lambda each: each.poll() is None)
+        out, error = failed.communicate(timeout=60)
+        assert started.stdout is not None
+        assert started.stdout.readline().startswith("3 brokers at ")
+        [child] = children(started.pid)
+        assert error.count("\n") == 1
+        assert (failed.returncode, out) == (REFUSED, "")
+        assert re.search(r"can't use port \d+: another `muster dev cluster` uses it", error), error
+    finally:
+        for each in both:
+            each.terminate()
+            each.communicate(timeout=60)
+    assert not is_there(child)
+
+
+def children(process: int) -> list[int]:
+    """Returns the processes that a process with one thread has started."""
+    path = Path(f"/proc/{process}/task/{process}/children")
+    return [int(each) for each in path.read_text().split()]
+
+
+def test_dev_cluster_refuses_the_data_directory_of_another_before_it_starts_a_process(
+    tmp_path: Path,
+) -> None:
+    script(tmp_path / "zkServer.sh", f"touch {tmp_path / 'started'}; exit 1")
+    words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
+    with reserved_directory(tmp_path / "dev"):
+        ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
+
+    assert ran.code == REFUSED
+    assert ran.err == (
+        f"muster: can't keep data in {tmp_path / 'dev'}: another `muster dev cluster` keeps its"
+        " data there: stop that cluster, or choose another directory with --dir\n"
+    )
+    assert ran.out == ""
+    assert not (tmp_path / "started").exists()
 
 
 @pytest.mark.parametrize(
