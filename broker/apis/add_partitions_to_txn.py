@@ -136,8 +136,8 @@ def _handle_of_broker(services: Services, request: Request) -> Steps:
     transactions = request.value["transactions"]
     gather: Gather[int | Sequence[int]] = Gather()
     answers: list[tuple[_Asked, bool]] = []
-    """For each transaction of the request: its partitions, and True if its coordinator was asked,
-    so that `gather` gets a reply. False if the transaction was refused before."""
+    """For each transaction of the request: its partitions, and whether the coordinator was asked
+    about it. `gather` has replies only for these transactions; all others were refused before."""
     for transaction in transactions:
         asked = yield from _looked_up(services, transaction["topics"])
         submitted = not asked.any_bad and bool(transaction["transactional_id"])

@@ -51,9 +51,9 @@ _CLUSTER = (
     (SHARE_GROUP_HEARTBEAT.key, _STANDALONE[1]),
     (STREAMS_GROUP_HEARTBEAT.key, _STANDALONE[2]),
 )
-"""The features of a broker in a cluster. Each entry has an API key and a feature; the broker
-supports the feature if it serves this API. transaction.version is missing: producers in a cluster
-use its level 0."""
+"""The features that a broker in a cluster can support. Each entry has an API key and a feature: the
+broker supports the feature if it serves this API. transaction.version is not listed, because
+producers in a cluster use its level 0."""
 _ANY_NODE = -1
 """The expected node id in a request that any broker may answer, such as the first request to a
 bootstrap address."""

@@ -65,8 +65,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _component(given: dict[str, Any]) -> Component:
-    """Returns a component of the filter. Raises ValueError if the request's component is
-    invalid."""
+    """Converts one component of the request filter. Raises ValueError if it is invalid."""
     kind, how, name = given["entity_type"], given["match_type"], given["match"]
     if not kind:
         raise ValueError("Unexpected empty filter component entity type")

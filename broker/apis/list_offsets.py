@@ -203,11 +203,11 @@ def find(partition: Partition, timestamp: int, end: int) -> Found:
 
 
 def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
-    """Returns True if the result depends on the high watermark, which a new leader does not know
-    yet.
+    """Returns True if the result depends on the high watermark, and the replica is a new leader
+    that does not know it yet.
 
-    The new leader learns the high watermark from its followers. Until then, it could return an
-    offset before the position of the consumer.
+    The new leader learns the high watermark from its followers. Until then, the offset that it
+    would return could be before the position of the consumer.
     """
     if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return False

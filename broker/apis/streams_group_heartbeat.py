@@ -142,8 +142,8 @@ def _endpoint(each: EndpointTopics) -> dict[str, Any]:
 def _create(
     services: Services, request: Request, reply: StreamsHeartbeatReply
 ) -> tuple[tuple[int, str], ...]:
-    """Starts the creation of missing internal topics. Returns the statuses for the response, with
-    the reason if topics can't be created."""
+    """Starts to create missing internal topics. Returns the statuses of the heartbeat response. If
+    topics can't be created, a status has the reason."""
     missing, creator = reply.missing_topics, services.internal_topics
     refused = _refused(services, request, missing)
     if refused:

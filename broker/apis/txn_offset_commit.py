@@ -164,11 +164,11 @@ def _as_known(error: int, version: int) -> int:
 def _must_be_added(
     services: Services, enlisted: Enlisted, hosted: HostedGroups, elsewhere: bool
 ) -> bool:
-    """Returns True if the transaction's coordinator must first add the group's partition to the
-    transaction, or verify that the transaction has this partition.
+    """Returns True if the transaction coordinator must first add the group's partition of
+    ``__consumer_offsets`` to the transaction, or verify that the transaction has this partition.
 
-    This is always True if another broker is the coordinator and the transaction is not open in the
-    partition. Returns False if this broker can't write to the group's shard.
+    Returns False if this broker can't write to the group's shard, or if the transaction is already
+    open in the partition. In any other case, returns True if the coordinator is on another broker.
     """
     if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False

@@ -75,8 +75,8 @@ def updates_of(request: Request) -> list[FeatureUpdate]:
 
 
 def respond(request: Request, error: RefusedUpdate | None = None) -> None:
-    """Ends the request with a top-level error or, without an error, with a result for each
-    feature."""
+    """Sends the response. With ``error``, the response has this top-level error and no results.
+    Otherwise it has a successful result for each feature."""
     code, text = (NONE, None) if error is None else (error.error_code, str(error))
     results = [
         {"feature": update["feature"], "error_code": NONE, "error_message": "NONE"}

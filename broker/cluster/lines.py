@@ -13,8 +13,8 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 FEW = 20
-"""The maximum number of changed partitions that get one log line each. More partitions share one
-line, which names the first `FEW` partitions."""
+"""If an operation changes at most this number of partitions, each partition gets its own log line.
+More partitions share one line, which names the first `FEW` of them."""
 AGAIN_MS = 60_000
 """The interval in ms between two log lines about a failure that repeats."""
 

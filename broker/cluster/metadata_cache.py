@@ -95,8 +95,8 @@ class MetadataCache:
         return Learnt(tuple(deleted), tuple(changed), lost)
 
     def doubt_all(self) -> None:
-        """Marks all topics as doubted, because this broker was not registered and may have missed
-        deletions."""
+        """Adds all topics to ``doubted``, because this broker may have missed deletions of topics
+        while it was not registered."""
         self.doubted = set(self.topics)
 
     def forget(self, names: Collection[str]) -> Learnt:

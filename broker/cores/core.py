@@ -139,8 +139,8 @@ class Reader(Protocol):
         """
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Replays a run that `runs` has returned into the core. Raises CorruptStoredRecord if this
-        fails."""
+        """Replays into the core a run that `runs` has returned. Raises CorruptStoredRecord if the
+        replay fails."""
 
 
 CoreT = TypeVar("CoreT", bound=Core)
@@ -167,7 +167,8 @@ class SnapshotForm(Generic[CoreT]):
 
 @slotted(frozen=True)
 class LongRuns:
-    """A type of runs that may be split. The records of such a run can be in several batches."""
+    """Describes a class of runs whose instances may be split into shorter runs, so that their
+    records can be in several batches."""
 
     kind: type
     """The class of the runs that may be split."""
@@ -223,8 +224,8 @@ class Kind(Generic[CoreT]):
     """The types of calls that never set a deadline, so that the timer need not be checked after
     them."""
     counted: type
-    """The type of calls that the metrics count, such as OffsetCommit. A setting may allow replies
-    to such calls before their records are written."""
+    """The type of calls that the metrics count, such as OffsetCommit. If a setting allows it, the
+    broker replies to these calls before it writes their records."""
     often_idle: type | None = None
     """A type of calls that usually change no deadline. If the outcome of such a call has neither
     records nor events, the runtime does not read the core's next deadline afterwards."""

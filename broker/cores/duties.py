@@ -10,7 +10,8 @@ from broker.cores.hosted_shard import HostedShard
 from broker.time import Time
 
 Work = Callable[[HostedShard[Any], Callable[[], Outcome]], None]
-"""A function that executes a step of a core and handles the outcome. No call caused the step."""
+"""A function that changes the state of a shard without a request: it executes a step of the shard's
+core, and handles the outcome."""
 
 
 class Duties(Protocol):

@@ -25,9 +25,9 @@ class Hooks:
     """The observer that gets the events of each outcome; None if events are dropped."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
-    """A function that is called after the replies of a turn were released. The runtime calls
-    `before_replies` before that, so that the broker can write only once to each connection in a
-    turn."""
+    """A function that is called after the replies of a turn were released. `before_replies` is
+    called before their release. These two calls let the broker write only once per turn to each
+    connection."""
     cleaned_to: Callable[[int], int] = _never_cleaned
     """A function that returns, for a partition of the internal topic, the offset up to which the
     log cleaner has compacted the log."""

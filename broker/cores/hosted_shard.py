@@ -63,7 +63,8 @@ LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
-"""A function that appends a client's records to a shard's log, and the future of its result."""
+"""A function that appends a client's records to a shard's log, and a future that gets the result of
+this append."""
 
 
 class NotActive(Exception):
@@ -105,21 +106,21 @@ class HostedShard(Generic[CoreT]):
         self._form, self._magic = PLAIN_FORM, MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
-        """The leader epoch that the shard writes into its batches. If the kind of core requires it,
-        this epoch is on disk."""
+        """The leader epoch that the shard writes into its batches. Some kinds of core require that
+        the epoch is also stored on disk."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
-        """The appends of produced records that are executed at the end of the turn."""
+        """Appends of records that clients produced. They wait until the end of the turn."""
         self.renews = False
-        """True if `Runtime.renew` was called and takes effect at the end of the turn."""
+        """True if `Runtime.renew` was called in this turn: it takes effect when the turn ends."""
         self.touched = False
         """True if the shard is in the runtime's list of shards with work in this turn."""
         self.breakdowns = 0
-        """The number of successive loads that internal errors have caused at short intervals."""
+        """How many times in a row, at short intervals, an internal error led to a new load."""
         self.broke_down_ms = 0
         """The monotonic time in ms of the last internal error of the shard."""
         self.pass_over: PassOver | None = None
-        """The records that a load must skip; None if it skips none."""
+        """The records that a load must skip; None if the load must skip no records."""
         self.load_ms = -1
         """The duration of the last load in ms; -1 until the first load has ended."""
         self.loaded_records = 0
@@ -130,7 +131,7 @@ class HostedShard(Generic[CoreT]):
         self.loaded_to = -1
         """The log offset that the load has reached; -1 before the load begins."""
         self._units: list[Sequence[Run]] = []
-        """The accepted runs that are not appended yet, in one sequence for each request."""
+        """The runs that wait for the append, in one sequence for each request."""
         self._has_own = False
         """True if `_units` has a run that needs a batch of its own."""
         self.reset(core)
@@ -324,8 +325,9 @@ class HostedShard(Generic[CoreT]):
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int
     ) -> list[tuple[bytes, int]]:
-        """Encodes the runs for batches. Returns the encoded records of each batch, with their
-        number. The runs of one request stay in one batch."""
+        """Encodes the runs and divides them into batches. Returns the encoded records of each
+        batch, and the number of its records. The runs of one request, an element of ``units``, stay
+        in one batch."""
         room = batch_bytes_max - HEADER_BYTES
         sections: list[tuple[bytes, int]] = []
         parts: list[bytes] = []

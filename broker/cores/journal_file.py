@@ -35,8 +35,8 @@ CARRIED_LINES = 8
 """The maximum number of lines of one group or transactional id that a rotation copies to the new
 journal file."""
 _CARRIED_SHARE = 4
-"""A rotation copies some lines of the old file to the new file. The size of these lines is at most
-half of the maximum size of the journal, divided by this number."""
+"""A rotation copies some lines of the old journal file to the new file. The total size of these
+lines is at most half of the journal's maximum size, divided by this number."""
 
 
 class _OtherVersion(Exception):
@@ -148,10 +148,11 @@ class JournalFile:
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """Returns lines to carry over from the old journal file: the last lines of each group or
-        transactional id that does not occur in the new file.
+        """Returns the lines that are copied from the old journal file: the last lines of each group
+        or transactional id that does not occur in the new file.
 
-        The total size is limited. Names with the most recent lines take precedence.
+        The total size is limited. The groups and ids whose last lines are the newest take
+        precedence.
         """
         there = {name for name, _, _ in self._named(self._path)}
         found: dict[str, list[bytes]] = {}

@@ -36,8 +36,8 @@ TRY_AGAIN_S = 5.0
 """The delay in seconds before the next write of the journal file if the last write failed. After a
 successful write, the delay is `WRITE_AFTER_S`."""
 ENTRIES_AT_ONCE = 500
-"""The maximum number of entries that are passed to the thread at a time. Passing so many takes
-about 2 ms."""
+"""The maximum number of entries that the event loop passes to the journal's thread at a time. To
+pass this number of entries takes about 2 ms."""
 STOP_WITHIN_S = 2.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]

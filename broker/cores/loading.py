@@ -106,9 +106,9 @@ async def _replay(
     """Replays the log in order, from the offset ``begin`` on, or from its start if ``begin`` is
     None.
 
-    ``begin`` is an offset in a snapshot that was loaded before. Raises BadImage if offsets are
-    missing after ``begin``: the log cleaner has removed records there, whose values the snapshot
-    may still contain.
+    ``begin`` is an offset in a snapshot that was loaded before. Raises BadImage if the log has a
+    gap after ``begin``. The log cleaner has then removed superseded records, and the snapshot may
+    still contain their values.
     """
     log = hosted.log
     replay = reader.replay

@@ -35,7 +35,7 @@ class PassOver:
         the record until a snapshot is written."""
 
     def concerns(self, header: BatchHeader) -> bool:
-        """Returns True if the batch contains a record to skip."""
+        """Returns True if the load must skip a record that is in the batch."""
         return any(header.base_offset <= offset <= header.last_offset for offset in self.offsets)
 
     def takes(self, header: BatchHeader) -> bool:

@@ -67,7 +67,7 @@ class Runtime(Generic[CoreT, DutiesT]):
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
         self.hosted_shards = self.life.hosted_shards
-        """The same list object as `ShardLifecycle.hosted_shards`: it shows later changes too."""
+        """The list `ShardLifecycle.hosted_shards` itself, not a copy of it."""
         self.duties = self.life.duties
         """The methods that the runtime calls at certain points in the life of a shard."""
         self._ticks_ns = time.ticks_ns
@@ -236,14 +236,14 @@ class Runtime(Generic[CoreT, DutiesT]):
         return hosted
 
     def view_of(self, key: str) -> Any:
-        """Returns the view of the core that has ``key``; None if its shard is not active."""
+        """Returns the view of the core that is responsible for ``key``; None if it is inactive."""
         hosted = self.hosted_for(key)
         return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
     # -- the turn
 
     def _take(self, hosted: HostedShard[CoreT], outcome: Outcome) -> None:
-        """Handles an outcome that no call has caused."""
+        """Handles the outcome of a step that no call has caused, such as the end of a load."""
         records, replies, events = outcome
         if records:
             hosted.accept(records)
@@ -306,8 +306,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Appends records that a client, such as an admin client, produced to the log of a shard.
-        Then loads the shard again.
+        """Appends the records of a Produce request of a client to the log of a shard, and then
+        loads the shard again.
 
         The records are appended at the end of the turn, after the shard's accepted records. Raises
         NotActive if nothing was written, and the exceptions of ``append``.
@@ -324,7 +324,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return await done
 
     def _append_foreign(self, hosted: HostedShard[CoreT]) -> None:
-        """Executes the appends that `append_foreign` has queued, at the end of the turn."""
+        """Executes, at the end of the turn, the appends that `append_foreign` has queued."""
         foreign, hosted.foreign = hosted.foreign, []
         written = False
         for append, done in foreign:

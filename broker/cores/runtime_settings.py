@@ -15,8 +15,7 @@ class RuntimeSettings:
     """The settings of a runtime, as plain values in Kafka's units."""
 
     core: Any
-    """The settings of the cores: an object of the class that this kind of core uses; see
-    `CoreConfig`."""
+    """The settings of each core. The kind of core determines their class; see `CoreConfig`."""
     stable_timeout_ms: int = 5000
     """The maximum time in ms that a reply waits until its records are stable."""
     answers_early: bool = False

@@ -45,7 +45,7 @@ _NOTHING: Outcome = ((), (), ())
 class ShardLifecycle(Generic[CoreT, DutiesT]):
     """The shards of one kind, and the changes of whole shards, such as loads and unloads.
 
-    ``take`` is called with each outcome that no call of a client has caused, such as the outcome of
+    ``take`` receives each outcome that was not caused by a call of a client, such as the outcome of
     a load. ``arm`` sets the timer for a shard. Both are methods of `Runtime`.
     """
 
@@ -87,8 +87,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._take = take
         self._arm = arm
         self._settled_ms = 0
-        """The monotonic time in ms from which the broker assumes that all clients have returned
-        after the last load of a shard."""
+        """The monotonic time in ms from which the broker assumes that all clients have returned to
+        the shard that was loaded last."""
         self._loads: dict[Task[None], None] = {}
         """The tasks that load shards, write snapshots, or prepare shards to serve, in the order of
         their start."""
@@ -97,7 +97,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._loaders = 0
         """The number of tasks that load shards of `_waiting`."""
         self._without_gc = 0
-        """The number of loads in progress during which the garbage collector is off."""
+        """The number of running loads for which the garbage collector is turned off."""
 
     def start(
         self,
@@ -213,14 +213,14 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return self.snapshots.oldest_needed(log.partition)
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Called before the log cleaner replaces inactive segments. Writes a snapshot that covers
-        these segments, so that the snapshot is valid after the replacement."""
+        """Called before the log cleaner replaces inactive segments. Writes a snapshot that includes
+        all their records, and therefore stays valid after the replacement."""
         hosted = self.by_partition.get(log.partition)
         if self.snapshots is not None and log.topic == self._kind.topic and hosted is not None:
             await self.snapshots.cover(hosted, log.active.base_offset)
 
     async def save(self) -> None:
-        """Writes snapshots that will shorten the loads at the next start."""
+        """Writes snapshots of the shards, so that the next start loads the shards faster."""
         if self.snapshots is not None and not self.failed:
             await self.snapshots.write_all(self.hosted_shards)
 
@@ -325,7 +325,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
         """Unloads a shard whose log has failed and accepts no records until the process restarts.
-        This method does not stop the broker; `Partition` does."""
+        The caller does not have to stop the broker: `Partition` stops it."""
         self.failed = True
         self._shut(hosted, Phase.UNLOADED)
 
@@ -366,8 +366,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         wait_ms: int = 0,
         after: Future[None] | None = None,
     ) -> None:
-        """Loads the log of an unloaded shard into a new core. The load begins ``wait_ms`` later,
-        and not before the future ``after`` is done, if it is given."""
+        """Loads the log of an unloaded shard into a new core. The load begins after ``wait_ms``; if
+        the future ``after`` is given, the load also waits for this future."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
         self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
@@ -468,10 +468,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._arm(hosted)
 
     def _waits_to_write(self, hosted: HostedShard[CoreT]) -> bool:
-        """Returns True if the shard is UNWRITABLE although enough replicas are in sync.
-
-        Such a shard becomes ACTIVE as soon as its log accepts records.
-        """
+        """Returns True if the shard is UNWRITABLE only because its log accepts no records, not
+        because too few replicas are in sync. Such a shard becomes ACTIVE as soon as its log accepts
+        records."""
         return hosted.phase is Phase.UNWRITABLE and hosted.partition.enough_in_sync
 
     def _loaded(self, hosted: HostedShard[CoreT], writable: bool = True) -> None:

@@ -44,7 +44,7 @@ SLICE_NS = 2_000_000
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
 """A snapshot is due only when at least this many bytes were appended after the last snapshot. If
-the last snapshot is larger than this number, its size counts instead.
+the last snapshot is larger, at least as many bytes as it contains must have been appended.
 
 256 KiB are about 6,000 offsets, which are replayed in about 5 ms. Unchanged entries are not encoded
 again, so that a snapshot costs the event loop less time than it saves at the next start.
@@ -56,8 +56,8 @@ ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
-"""The number of encoded bytes above which a snapshot is written to its file before more blocks are
-encoded."""
+"""When more than this number of bytes of a snapshot is encoded, the bytes are written to its file
+before more blocks are encoded."""
 
 
 class Snapshots:
@@ -100,9 +100,9 @@ class Snapshots:
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
-        """Returns the log offset at which a load after the newest snapshot begins to replay the
-        log; NEEDED_BY_NONE without a snapshot. The log must keep the tombstones from this offset
-        on."""
+        """Returns the log offset from which a load replays the log, after it has read the newest
+        snapshot; NEEDED_BY_NONE without a snapshot. Tombstones at or after this offset must stay in
+        the log."""
         return self._begin.get(partition, NEEDED_BY_NONE)
 
     # -- reading
@@ -194,7 +194,7 @@ class Snapshots:
 
     async def write_all(self, hosted_shards: Sequence[HostedShard[Any]]) -> None:
         """Writes a snapshot of each shard whose log has grown enough, so that the next start loads
-        this shard faster. Called when the broker stops: `run` then writes no more snapshots."""
+        this shard faster. Called when the broker stops. Then `run` writes no more snapshots."""
         self._closing = True
         while self._under_way:
             await self._time.sleep(0.001)
@@ -395,6 +395,6 @@ def _look_failed(error: Exception) -> None:
 
 
 def _same(hosted: HostedShard[Any], core: Any) -> bool:
-    """Returns True if the shard is active and ``core`` is still its core. After the shard was
-    loaded again, the log may lack a part of the old core's state."""
+    """Returns True if the shard is active and ``core`` is still its core. If the shard was loaded
+    again, ``core`` may have had changes that are not in the log."""
     return hosted.core is core and hosted.phase is Phase.ACTIVE

@@ -94,8 +94,8 @@ class Answer:
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:
-    """Returns True if an incremental response must include this partition. Also stores the high
-    watermark and log start offset of ``entry`` in ``wanted``."""
+    """Returns True if the response of an incremental Fetch must include the partition of ``entry``.
+    Also stores the high watermark and the log start offset of ``entry`` in ``wanted``."""
     news = (
         entry.size_bytes > 0
         or entry.error_code != NONE

@@ -116,7 +116,7 @@ class Fetching:
         self.looking = False
         """True while a read of the logs continues in slices."""
         self.again = False
-        """True if appends arrived while a read of the logs continued in slices."""
+        """True if records were appended during a read in slices. The logs are then read again."""
 
     def _wanted(
         self,
@@ -256,7 +256,7 @@ class Fetching:
     def _look_later(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Starts a task that completes authorization (``judging``) and then the read ``look``."""
+        """Starts a task that completes ``judging`` (authorization) and then the read ``look``."""
         if self.waiter is None and self.max_wait_ms > 0:
             self._wait()  # records appended during the read must be noticed
         self.looking = True

@@ -36,12 +36,13 @@ def old_form(
     *,
     may_convert: bool,
 ) -> Converted:
-    """Returns the records of ``info`` before the first zstd batch, in format ``magic`` or older.
+    """Returns the records of ``info`` for an old client, in format ``magic`` or older. The result
+    ends before the offset ``end``, and before the first zstd batch.
 
-    Records at or after ``end`` are omitted. Batches without a record for an old client (markers,
-    emptied batches) are skipped: after an empty response an old client would fetch from the same
-    offset forever. The function waits for the disk, so it runs outside the event loop's thread.
-    Raises CorruptLog and OSError.
+    Batches without a record for an old client (markers, and batches that the cleaner emptied) are
+    skipped: after an empty response an old client would fetch from the same offset forever. The
+    function waits for the disk, so it runs outside the event loop's thread. Raises CorruptLog and
+    OSError.
     """
     data = info.data
     if not needs_conversion(data, magic):

@@ -108,9 +108,9 @@ class Look:
     def step(self, done: Done | None = None) -> None:
         """Reads the next partition.
 
-        Raises Elsewhere if a thread must do the read. The caller then runs the job of the exception
-        in a thread and calls `step` again, with the result in ``done``. This second call continues
-        with the same partition.
+        Raises Elsewhere if a thread must read the partition. The caller then runs the job of the
+        exception in a thread, and calls `step` again with the result in ``done``. The second call
+        continues with the same partition.
         """
         index = self._turn + len(self.found)
         if index >= len(self._wanted):
@@ -158,10 +158,9 @@ class Reader:
         """The fetch session of the follower that sent the request; None for a consumer. Unchanged
         partitions of the session are skipped."""
         self.takes_position = True
-        """True during the first read, which stores the requested offset as the follower's position.
-
-        Later reads of the request store no position, since the follower may fail in between.
-        """
+        """True during the first read of a request, which stores the requested offset as the
+        follower's position. Later reads of the request store no position, since the follower may
+        have failed after it sent the request."""
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
         """Returns the result of one partition, with at most ``room`` bytes of records. If ``first``
@@ -253,7 +252,8 @@ class Reader:
         return None
 
     def _holds_back(self, partition: Replica) -> bool:
-        """Returns True if the follower is not in the ISR and replication exceeds its quota."""
+        """Returns True if the leader must not send records to this follower now: the follower is
+        not in the ISR, and replication exceeds the leader's quota."""
         led = partition.led
         if led is None or self.replica_id in led.state.isr:
             return False

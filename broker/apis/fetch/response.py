@@ -25,11 +25,12 @@ class Fetched:
     records: Sequence[Chunk] = ()
     size_bytes: int = 0
     diverging: tuple[int, int] | None = None
-    """If the reader's log has diverged from this log (KIP-595): the largest leader epoch of this
-    log that is not above the reader's epoch, and the end offset of this epoch in this log."""
+    """None unless the reader's log has diverged from this log (KIP-595). Otherwise a leader epoch
+    and its end offset, both from this log. The epoch is the largest one that does not exceed the
+    last epoch of the reader's log."""
     more_follows: bool = False
-    """True if the log end is in a later segment than the returned records. A response contains
-    records of only one segment. New appends can't add to it, so it is sent without a wait."""
+    """True if the log continues in a later segment. A response contains records of only one
+    segment, so appends can't add records to this response, and it is sent without a wait."""
 
 
 def refused(partition: int, error_code: int) -> Fetched:

@@ -145,7 +145,8 @@ class ReplicaSession(Session):
             self._due.pop(key, None)
 
     def gave_data(self, key: Key) -> None:
-        """Implements `Session.gave_data`. A partition that is marked to be read stays marked."""
+        """Implements `Session.gave_data`. If the partition is in ``_due``, it moves to the end of
+        ``_due``."""
         super().gave_data(key)
         entry = self._due.pop(key, None)
         if entry is not None:
@@ -163,8 +164,8 @@ class ReplicaSession(Session):
         return list(self._due.values())
 
     def quiet(self, wanted: Wanted) -> None:
-        """Removes a partition that has not changed from the partitions that the next Fetch reads.
-        The partition is skipped until `stirred` is called."""
+        """Makes the next Fetch requests skip a partition, because it has not changed. They skip it
+        until `stirred` is called for this partition."""
         self._due.pop(wanted.key, None)
 
     def stirred(self, wanted: Wanted, *, wake: bool) -> None:

@@ -83,8 +83,9 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
 
 
 def _is_led(cache: MetadataCache, place: Place, unclean: bool) -> bool:
-    """Returns True if this broker's metadata shows the result of the election, or no longer has the
-    topic. Unless the election is unclean, the preferred replica must be the leader."""
+    """Returns True if this broker's metadata shows the result of the election: any leader after an
+    unclean election, the preferred leader after a preferred election. Also returns True if the
+    topic was deleted."""
     found = cache.partition(*place)
     if found is None:
         return True  # the topic was deleted

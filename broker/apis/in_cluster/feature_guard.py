@@ -32,8 +32,9 @@ def guarded(
     otherwise: str = "",
     is_coordinator: bool = True,
 ) -> ServedApi:
-    """Returns the row of an API in the table of a cluster. It is the row ``alone`` of a standalone
-    broker with another handler, which refuses requests while ``feature`` is at level 0.
+    """Returns the row of an API for the table of a cluster: a copy of ``alone``, the row of a
+    standalone broker, with another handler. This handler refuses requests while ``feature`` is at
+    level 0.
 
     The error message advises raising the level, and ends with the text ``otherwise``. If
     ``is_coordinator`` is True, the handler also refuses requests while this broker has not received

@@ -43,5 +43,5 @@ SHARE_ROWS = (
     guarded(ACKNOWLEDGE, SHARE_VERSION, _whole, is_coordinator=False),
     guarded(FETCH, SHARE_VERSION, _whole, is_coordinator=False),
 )
-"""The rows of share-group APIs for the table of served APIs in a cluster. Each row checks
-share.version first."""
+"""The share-group APIs of a broker in a cluster, as rows of the table of served APIs. Each handler
+checks share.version first."""

@@ -104,11 +104,8 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
 
 
 def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
-    """Returns True if the request can start without calls of the authorizer.
-
-    This is so if the request is not transactional, or if the authorization cache allows its
-    transactional id and topics.
-    """
+    """Returns True if the handler can start the request before it calls the authorizer: the request
+    is not transactional, or the authorization cache allows its transactional id and its topics."""
     transactional_id, _, _, topics = decoded
     if not has_transactional(topics):
         return True

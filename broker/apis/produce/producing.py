@@ -104,8 +104,8 @@ class Producing:
             )
         self.now_ms = services.time.now().wall_ms
         self.answers: list[tuple[Any, list[Answer]]] = []
-        """The results known so far, by topic: first the ``denied`` topics, then the other topics in
-        the request's order."""
+        """The results known so far, by topic. Topics that the client may not write come first, then
+        the other topics in the order of the request."""
         self.unstable: list[Unstable] = []
         """The results that wait until their records are stable."""
         for key, partitions in refused:
@@ -115,8 +115,8 @@ class Producing:
         )
         self._places = self._each(topics)
         self._next: Place | None = None
-        """The partition with which the request continues after it was parked. None if no partition
-        is half done."""
+        """The partition with which a parked request continues. None if the request was not parked
+        in the middle of a partition."""
 
     def _each(
         self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
@@ -337,8 +337,8 @@ class Producing:
         place: Place,
         info: AppendInfo,
     ) -> None:
-        """Adds the result for appended records. If the client waits for stable records and the
-        records do not become stable, an error replaces the result."""
+        """Adds the result of an append. If the client waits until the records are stable and they
+        do not become stable, an error replaces this result."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:

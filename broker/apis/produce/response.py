@@ -106,8 +106,8 @@ def answer(
     """Sends the response to a Produce request. If ``unstable`` is not empty, the response waits
     until the results in ``unstable`` are stable.
 
-    ``timeout_ms`` limits this wait if the results need other replicas (acks=all). The worker
-    encodes large responses.
+    With acks=all in a cluster, ``timeout_ms`` limits this wait. The worker thread encodes large
+    responses.
     """
     if unstable:
         waiting = _Waiting(len(unstable), partial(answer, request, acks, topics))
@@ -136,7 +136,8 @@ def answer(
 
 @slotted
 class _Waiting:
-    """A Produce request that waits for its last unstable results; ``missing`` is their number."""
+    """A Produce request that waits until the records of its last partitions are stable. ``missing``
+    is the number of these partitions."""
 
     missing: int
     answer: Callable[[], None]

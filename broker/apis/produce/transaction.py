@@ -129,7 +129,8 @@ class Transaction:
         return self._enlisted.must_be_added(self._services, partition)
 
     def _opens(self, partition: Partition, data: bytes | None) -> bool:
-        """Returns True if ``data`` has the transaction's first records in the partition."""
+        """Returns True if the append of ``data`` would begin the transaction in this partition: the
+        transaction is not open there yet, and ``data`` is not a duplicate."""
         if not is_transactional(data) or self._enlisted.is_open(partition):
             return False
         assert data is not None
@@ -139,8 +140,8 @@ class Transaction:
             return False  # the append reports the error
 
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
-        """Raises Refused if the partition is not in the transaction. The caller rejects the write
-        to this partition for another reason anyway, but Kafka reports the transaction's error
+        """Raises Refused if the partition is not in the transaction. The caller calls this for a
+        write that it rejects for another reason, because Kafka reports the error of the transaction
         first.
 
         Only TV1 requests, whose clients add partitions themselves, are checked.

@@ -85,7 +85,8 @@ class Acquiring:
         self._is_due = limits.max_wait_ms <= 0
         """True when the wait has ended: the response then has the records that are available."""
         self._is_stale = False
-        """True if records may have become available since the last read of the logs began."""
+        """True if the logs must be read again, because new records may have become available after
+        the last read had begun."""
 
     async def run(self, slices: Slices) -> None:
         """Acquires records, or waits for them until max_wait_ms.
@@ -198,8 +199,8 @@ class Acquiring:
         await slices.pause()
 
     def _may_miss(self) -> None:
-        """If the request has no waiter, notes that the request may miss new records: the broker
-        notifies only waiters of available records."""
+        """If the request has no waiter, notes that it may miss new records, because the broker
+        reports new records only to waiters."""
         if self._waiter is None:
             self._is_stale = True
 

@@ -204,9 +204,9 @@ class ShareFetching:
     async def _acquire(self, slices: Slices, acquiring: Acquiring) -> None:
         """Acquires records.
 
-        Raises ShareSessionError if the session ends during the wait. This error is not raised if
-        the request had acknowledgements, because they were applied, and the response must have
-        their results.
+        Raises ShareSessionError if the share session ends while the request waits for records. If
+        the request also had acknowledgements, returns normally instead: they were already applied,
+        and the response must have their results.
         """
         try:
             await acquiring.run(slices)

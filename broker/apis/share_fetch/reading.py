@@ -15,8 +15,8 @@ from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from share.partition.values import FetchedBatch
 
 READ_AT_ONCE = 64 * 1024
-"""The maximum number of bytes of one partition that are copied from the file into memory. A
-response with few records then needs no file descriptor until it is sent."""
+"""The maximum number of bytes of one partition that ShareFetch copies from a file into memory. A
+response with copied records needs no open file while it waits to be sent."""
 
 
 class Batches(NamedTuple):

@@ -75,7 +75,8 @@ class Enlisted(NamedTuple):
     """TV1 if the producer adds partitions itself; TV2 if the broker adds partitions."""
     client: Client
     group_id: str = ""
-    """The group whose offsets the producer commits, for the journal; "" for a Produce request."""
+    """The id of the group for which the producer commits offsets; "" for a Produce request. Only
+    the journal uses it."""
 
     def is_open(self, partition: Partition) -> bool:
         """Returns True if the transaction already has records in the partition, so that no check is

@@ -158,9 +158,9 @@ def denied(
 
 
 def named_once(elements: Iterable[Mapping[str, Any]]) -> Generator[None, None, Set[str]]:
-    """Returns the names that exactly one element has, in order. The work is done in steps.
+    """Returns the names that occur only once in ``elements``, in order. The work is done in steps.
 
-    For a repeated name, the handler returns an error without authorizing the name.
+    For a name that occurs several times, the handler returns an error without authorizing the name.
     """
     single: dict[str, None] = {}
     repeated: set[str] = set()

@@ -48,8 +48,9 @@ class _Partly:
 
 
 class CommitTopics:
-    """Splits the topics of an OffsetCommit or TxnOffsetCommit into existing and unknown topics, and
-    sends the responses. Each of the two APIs has its own object."""
+    """Splits the topics of a commit request into existing and unknown topics, and sends the
+    response. One object handles OffsetCommit requests, and another object handles TxnOffsetCommit
+    requests."""
 
     def __init__(self, encode: Mapping[int, Encode]) -> None:
         self._encode = encode
@@ -64,8 +65,8 @@ class CommitTopics:
         by_id: bool = False,
         denied: Sequence[Any] = (),
     ) -> list[TopicOffsets]:
-        """Returns the existing partitions of ``topics``, and prepares ``request`` to accept a
-        CommitReply.
+        """Returns the partitions of ``topics`` that exist, and prepares ``request`` so that a
+        CommitReply can answer it.
 
         The response lists ``denied`` topics last, with TOPIC_AUTHORIZATION_FAILED.
         """

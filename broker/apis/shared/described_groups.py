@@ -61,8 +61,8 @@ Reply = TypeVar("Reply", bound=_Reply)
 
 
 class DescribedType(Generic[Reply]):
-    """The functions for the description of one type of groups. All other code for descriptions is
-    the same for all types."""
+    """The functions that are needed to describe groups of one type, such as consumer groups. The
+    rest of the code is the same for all types."""
 
     def __init__(
         self,
@@ -155,10 +155,10 @@ def _group(
 def assigned_topics(
     assignments: Callable[[Any], tuple[Assignment, ...]],
 ) -> Callable[[Registry, _Reply], Iterator[str | None]]:
-    """Returns a function that yields the name of each topic in the members' assignments once. It
-    yields None in place of the name of a deleted topic.
+    """Returns a function that yields the names of the topics in the members' assignments: each
+    topic once, and None in place of the name of a deleted topic.
 
-    ``assignments`` returns all assignments of a member.
+    ``assignments`` is a function that returns all assignments of a member.
     """
 
     def names(registry: Registry, reply: _Reply) -> Iterator[str | None]:

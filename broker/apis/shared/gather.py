@@ -35,7 +35,7 @@ class Gather(Generic[Reply]):
         return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
-        """The handler calls this method after each call that it has submitted. If CALLS_AT_ONCE
+        """The handler must call this method after each call that it has submitted. If CALLS_AT_ONCE
         calls have no reply yet, waits for the replies to all of them. Otherwise yields once."""
         if self._missing >= CALLS_AT_ONCE:
             yield from self.rest()

@@ -54,7 +54,8 @@ async def report_trimmed(
 async def readers_of(
     services: Services, topics: Iterable[str], slices: Slices
 ) -> dict[str, dict[str, list[Moved]]]:
-    """Returns the committed offsets of ``topics`` that are about to be deleted, by topic and group.
+    """Called before ``topics`` are deleted. Returns the offsets that groups have committed for
+    these topics, by topic and group.
 
     Raises no exception, so that the topics are deleted in any case. After an internal error, the
     result contains only the offsets that were found before the error.

@@ -54,8 +54,8 @@ class Meter:
         """The number of spans of work for this request that have begun and not ended. A span may
         begin inside another one. The number is 0 while the request waits."""
         self._since_work_ns = 0
-        """The time in ns at which the request's current work began. Work inside other work does not
-        change it."""
+        """The time in ns from which work on the request is measured: the start of the current span
+        of work. A span inside another span does not change it."""
         self._mutations: Mutations = UNBOUND
         self.shares = measures.quotas.shares_of(connection.principal.name, client_id)
 
@@ -72,8 +72,8 @@ class Meter:
         self._pieces += 1
 
     def end(self, is_answered: bool) -> None:
-        """Ends a span of work for the request. ``is_answered`` is True if the response is already
-        complete: then counts the time of the span against the quota at once."""
+        """Ends a span of work for the request. If the response is already complete
+        (``is_answered``), counts the time of the span against the quota at once."""
         self._pieces -= 1
         if self._pieces:
             return
@@ -159,8 +159,8 @@ class Meter:
     # -- the end
 
     def finish(self, request: Request, frame: Body, error_code: int) -> Body:
-        """Counts what the request used, and returns the response to send. Throttles the connection
-        if a quota is exceeded."""
+        """Counts the bytes and the time of a request against the client's quotas, and returns the
+        response to send. Throttles the connection if a quota is exceeded."""
         if is_of_brokers(request.served) and error_code != CLUSTER_AUTHORIZATION_FAILED:
             self.exempt()
         measures, shares = self._measures, self.shares

@@ -64,7 +64,7 @@ class Unanswered(NamedTuple):
     since_ms: int
     """The wall time in ms of the first attempt to send the first request in the queue."""
     attempts: int
-    """The number of failed attempts to send the first request."""
+    """The number of attempts to send the first request in the queue that have failed."""
     reason: str
     """The reason why the last attempt failed."""
 
@@ -190,8 +190,8 @@ class _Channel:
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Adds a request to the queue. If the queue is now twice as long as after the last removal
-        of superseded requests, starts the next removal."""
+        """Adds a request to the queue. When the queue has become twice as long as it was after the
+        last removal of superseded requests, starts another removal."""
         self.queue.append(request)
         self._load += load(request)
         if self._load > self._most and self._tidying is None:

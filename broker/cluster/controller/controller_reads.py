@@ -44,7 +44,8 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 class ControllerReads:
-    """The reads of one broker's term as controller."""
+    """Reads nodes in ZooKeeper for one term of the controller: for the time in which this broker is
+    the controller."""
 
     def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
         """``spare_id`` returns a topic id for a topic whose node contains no topic id."""

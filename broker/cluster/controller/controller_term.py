@@ -339,8 +339,8 @@ class Term:
     ) -> Fact | None:
         """Returns the request that an old tool has written into a node under /admin.
 
-        If the node can't be parsed, deletes the node and returns ``nothing``. While the node
-        exists, no tool could write another request.
+        If the node can't be parsed, deletes the node, so that tools can write another request, and
+        returns ``nothing``.
         """
         try:
             return await read(watch)

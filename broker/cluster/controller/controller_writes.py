@@ -218,7 +218,9 @@ class ControllerWrites:
         return 0
 
     async def _alone(self, state: Create, unsure: bool = False) -> None:
-        """Creates the state node of a partition. The parent of this node must exist."""
+        """Creates the state node of a partition. The parent node must exist. With ``unsure``, an
+        existing node with the same data counts as success, because an earlier attempt may have
+        created it."""
         try:
             await self._fenced(state)
         except NodeExists as error:

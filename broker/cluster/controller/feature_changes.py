@@ -72,8 +72,8 @@ async def _supported(zookeeper: ZooKeeper) -> dict[str, SupportedLevels]:
 
 
 async def _registered(zookeeper: ZooKeeper, broker_id: int) -> tuple[int, SupportedLevels | None]:
-    """Returns the broker id, and the levels that the broker has registered; None if the broker is
-    no longer registered."""
+    """Returns the broker id, and the feature levels that the registered broker supports. The levels
+    are None if the broker is no longer registered."""
     try:
         data, _ = await zookeeper.get(brokers.path(broker_id))
     except NoNode:

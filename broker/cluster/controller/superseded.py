@@ -81,9 +81,9 @@ class _First:
     new: set[TopicPartition] = field(default_factory=set)
     """The partitions that a queued LeaderAndIsr request marks as new (field is_new)."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
-    """For each partition, the index of the queued UpdateMetadata from which the broker learns of
-    the partition: the first one that contains it. If the queue also deletes the partition, it is
-    the first one after the deletion."""
+    """For each partition, the index of the queued UpdateMetadata from which the broker first learns
+    of the partition. If the queue also deletes the partition, only requests after the deletion
+    count."""
 
     def is_shown_in(self, number: int, place: TopicPartition) -> bool:
         return self.shown.get(place) == number
@@ -133,10 +133,11 @@ def _needed(
     ends: Callable[[Said], bool],
     is_first: Callable[[TopicPartition], bool],
 ) -> Iterator[Said]:
-    """Yields the partitions of a queued request that must stay in the request. A partition does not
-    stay if a later request deletes it.
+    """Yields the partitions that must stay in a queued request, given the later requests. A
+    partition that a later request deletes is removed.
 
-    Any other partition stays if no later request names it, or if ``is_first`` returns True for it.
+    A partition that a later request names without deleting it is removed too, unless this request
+    deletes it, or ``is_first`` returns True for it.
     """
     for each in partitions:
         place: TopicPartition = (topic, each.partition)
@@ -149,15 +150,15 @@ def _needed(
 
 
 class _Shown:
-    """Merges UpdateMetadata requests. It reads the queue backwards, from the last request to the
-    first."""
+    """Merges the UpdateMetadata requests of a queue. The caller passes the requests in reverse
+    order, the last request of the queue first."""
 
     def __init__(self, first: _First) -> None:
         self._first = first
         self._seen: set[Key] = set()
         self._topics: list[ShownTopic] = []
-        """The topics of the request that `left` returned last. If `left` merges an earlier request
-        into that request, it adds the earlier topics here."""
+        """The topics of the UpdateMetadata request that `left` returned last. When `left` merges an
+        older queued request into that request, it adds the topics of the older request here."""
         self._by_name: dict[str, ShownTopic] = {}
         self._places: set[TopicPartition] = set()
         """All partitions of the topics in `_topics`."""

@@ -154,9 +154,10 @@ class RemoteEnlisting:
         return NO_LEADER if found is None else found.leader
 
     def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
-        """Compares ``asking`` with the queued requests of its transactional id. Each request with a
-        lower producer epoch than another one ends with INVALID_PRODUCER_EPOCH. Returns True if
-        ``asking`` has ended in this way."""
+        """Compares the producer epoch of ``asking`` with the epochs of the queued requests for the
+        same transactional id. Queued requests with a lower epoch end with INVALID_PRODUCER_EPOCH.
+        If a queued request has a higher epoch, ``asking`` ends with this error, and the method
+        returns True."""
         queued = self._outboxes.queued(coordinator)
         for other in [each for each in queued if each.key == asking.key]:
             if other.producer_epoch > asking.producer_epoch:

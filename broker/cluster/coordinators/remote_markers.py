@@ -44,8 +44,8 @@ _AS_TAKEN = {
     UNKNOWN_TOPIC_OR_PARTITION: NOT_LEADER_OR_FOLLOWER,
     UNSUPPORTED_FOR_MESSAGE_FORMAT: NONE,
 }
-"""The error code that the ticket gets, by the error code in a leader's response to a marker. A
-newly elected leader may not know the partition yet. A partition with an old message format has no
+"""Replaces some error codes in a leader's response to a marker before the ticket gets them. A newly
+elected leader may not know the partition yet. A partition with an old message format has no
 transactions, so it needs no marker."""
 
 
@@ -91,8 +91,8 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """By topic that the metadata of this broker does not list: the tickets of the topic's
-        markers. They wait until ZooKeeper shows whether the topic exists."""
+        """The tickets of markers for topics that this broker's metadata does not list, by topic.
+        They wait until ZooKeeper shows whether the topic exists."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         found = self._cluster.partition(topic, partition)

@@ -47,8 +47,9 @@ class _Sent:
 
     @property
     def key(self) -> _Sent:
-        """The key of this call in the queue: the call itself. So no queued call replaces another
-        one, and one request can have several calls about the same share partition."""
+        """Returns the call itself as its key, so that all keys differ. Items with the same key
+        can't share a request, but a request may contain several calls about the same share
+        partition."""
         return self
 
     @property
@@ -69,8 +70,9 @@ class _Request:
     calls: dict[SharePartitionKey, list[Call]]
 
     def admits(self, call: Call) -> bool:
-        """Returns True if ``call`` can be added to this request. A request has only one call for a
-        share partition, or several writes with the same state epoch and leader epoch."""
+        """Returns True if ``call`` can be added to this request. For each share partition, a
+        request may have either one call of any type, or several writes with the same state epoch
+        and leader epoch."""
         earlier = self.calls.get(call.key)
         if earlier is None:
             return True

@@ -38,7 +38,7 @@ from protocol.znodes.cluster import CONTROLLER
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""The broker checks whether ZooKeeper responds after each interval of this number of seconds."""
+"""The interval in seconds at which the broker checks whether ZooKeeper still responds."""
 SHOWN = 5
 """A log line names at most this number of the partitions that this broker still leads."""
 

@@ -194,9 +194,9 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """Waits until the node of an earlier registration of this broker is deleted and all
-        controllers have noticed the deletion. Then returns None. If the present session owns the
-        node, does not wait, and returns the broker epoch."""
+        """If the node of this broker's registration belongs to the present session, returns the
+        broker epoch at once. Otherwise waits until the node is deleted and all controllers have
+        noticed the deletion, and returns None."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)

@@ -27,8 +27,8 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.time import Time
 
 AGAIN_S = 0.05
-"""The delay in seconds before a failed check of the session is repeated. A check is repeated only
-while the end of the session has not been reported."""
+"""The delay in seconds before a failed check of the session is repeated. No check is repeated after
+the end of the session was reported."""
 
 
 class RegistrationFence:
@@ -48,8 +48,8 @@ class RegistrationFence:
         self._registration = registration
         self._path = path
         self._pause_ms = session_timeout_ms // 3
-        """The length in ms of the shortest pause that can end the session. The client pings
-        ZooKeeper at least twice in this time."""
+        """The length in ms of the shortest pause of this process that can end its ZooKeeper
+        session. The ZooKeeper client sends at least two pings in this time."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
         """The total time for which this process had been paused (`Time.left_out_ms`) when the
@@ -61,9 +61,9 @@ class RegistrationFence:
 
     @property
     def is_sure(self) -> bool:
-        """True if this broker is still registered as far as it knows, and was not paused for long
-        since the last confirmation of its session. Only then may the broker return committed
-        offsets from memory."""
+        """True if the broker may return committed offsets from memory: it has not noticed the loss
+        of its registration, and since its ZooKeeper session was last confirmed, it was not paused
+        so long that the session may have ended."""
         self._time.now()  # the first read of the clock after a pause counts the pause
         paused_ms = self._time.left_out_ms - self._proven_at_ms
         return paused_ms < self._pause_ms and not self._is_lost

@@ -20,8 +20,8 @@ _LAST_STEP = 99
 greater than all real numbers, because such a version means the last one of its release."""
 
 _Since = tuple[tuple[tuple[int, int, int, int], int], ...]
-"""Pairs of a Kafka release and a request version, in ascending order. Brokers use the version of a
-pair from its release on, until the release of the next pair."""
+"""Pairs of a Kafka release and a request version, in ascending order. A broker of any release uses
+the version of the last pair whose release is not newer than its own."""
 
 _VERSIONS: Mapping[str, _Since] = {
     "LeaderAndIsr": (

@@ -152,8 +152,8 @@ class ZooKeeperAcls:
 
     @contextmanager
     def _order(self) -> Iterator[None]:
-        """Returns a context manager for reads of ACL nodes. If reads of the same node run in it at
-        the same time, the result of an older read does not replace the result of a newer one."""
+        """Returns a context manager for one read of ACL nodes. While several such reads of the same
+        node are in progress, the result of an older read does not replace that of a newer one."""
         self._under_way += 1
         try:
             yield

@@ -29,7 +29,8 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 class FollowedNodes:
-    """Follows ZooKeeper nodes. Only the event loop's thread may use this class."""
+    """Reads all nodes below certain ZooKeeper paths, and learns of their changes from notification
+    nodes. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -57,7 +58,8 @@ class FollowedNodes:
             FollowedNotices(directory, zookeeper, time, errors, handle) for directory in changes
         ]
         self.unread = True
-        """True if all nodes must be read. While it is True, notifications can be ignored."""
+        """True if all nodes must be read. Notifications of changed nodes need not be handled before
+        this read."""
         self._looking = False
         self._again = False
         self._stopped = False

@@ -6,7 +6,7 @@ partition:
 | next step | action | step after it |
 |---|---|---|
 | CUT | truncates the follower's log to its high watermark | FETCH |
-| ASK | asks the leader where the log's last epoch ended, truncates it there | FETCH, or ASK again |
+| ASK | asks the leader where the last epoch ended, truncates the log there | FETCH, or ASK again |
 | FETCH | fetches the records after the log's end and appends them | FETCH |
 | RESET | asks the leader for its log start and end offsets | FETCH |
 | WAIT | waits until the controller announces another leader epoch | |
@@ -15,8 +15,8 @@ partition:
 response is applied to a partition only if the controller has not changed the partition's role since
 the request.
 
-While the leader has no records for any of the partitions, the next request repeats the last one,
-without a check of each partition. All partitions are checked again when the leader or the
+While the leader has no new records for the partitions, each request repeats the previous one, and
+the fetcher does not check the partitions. It checks all partitions again when the leader or the
 controller has sent a change, and at least every `LOOKED_THROUGH_MS`.
 """
 
@@ -96,12 +96,12 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """The partitions of the last Fetch or of its fetch session. A key contains the topic's name
-        or id, whichever the Fetch uses."""
+        """The partitions of the last Fetch or, if the Fetch uses a fetch session, of this session.
+        A key contains the name or the id of the topic, as in the Fetch."""
         self._version = OLDEST
         self._quiet_until_ms = 0
-        """The monotonic time in ms until which the fetcher sends the same Fetch again and again. It
-        makes another Fetch before this time if `_news` is set."""
+        """Until this monotonic time in ms, the fetcher repeats the same Fetch, unless `_news` is
+        set."""
         self.lines = PartitionLines()
         self.lost: str | None = None
         """The reason why the last request failed; None if the last request succeeded."""
@@ -262,8 +262,8 @@ class Fetcher:
         return answer
 
     async def _fetch_on(self, peer: Peer, slices: Slices) -> None:
-        """Sends a Fetch without changes. This is sufficient, because the last response had no
-        records and no partition has changed since then."""
+        """Sends a Fetch that contains no changes of the session's partitions. Called if the last
+        response had no records and no partition has changed since then."""
         answer = await self._answer(peer, self._session.unchanged_fields())
         if answer is None or answer.partitions or not self._session.lasts:
             self._quiet_until_ms = 0
@@ -271,8 +271,8 @@ class Fetcher:
             await self._take_all(answer, self._places, slices)
 
     def _is_quiet(self, answer: FetchAnswer, allowed: int) -> bool:
-        """Returns True if the leader returned no partitions, and its fetch session has all
-        partitions of this fetcher."""
+        """Returns True if the leader's response has no partitions, and this fetcher's fetch session
+        at the leader contains all partitions of the fetcher."""
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
     async def _answer(self, peer: Peer, fields: SessionFields) -> FetchAnswer | None:

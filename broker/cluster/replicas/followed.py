@@ -214,9 +214,9 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def answered(self, found: Answered, again_ms: int) -> Answered | None:
-        """Handles the entry of this partition in a Fetch response. Appends some of the entry's
-        batches. If others remain, returns the entry with only these batches, for the next call;
-        otherwise returns None."""
+        """Handles this partition's entry in a Fetch response. Appends the first batches of the
+        entry. If batches are left, returns the entry with only the batches that are left, which the
+        caller passes to the next call; otherwise returns None."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
             return None
@@ -313,8 +313,8 @@ class Followed:
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:
-        """Returns True if no error of this partition was logged recently, so that the present error
-        must be logged. ``again_ms`` is the time of the next attempt."""
+        """Returns True if an error of this partition must be logged, because no other error of the
+        partition was logged shortly before. ``again_ms`` is the time of the next attempt."""
         if again_ms < self._silent_until_ms:
             return False
         self._silent_until_ms = again_ms + AGAIN_MS

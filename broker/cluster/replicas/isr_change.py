@@ -58,6 +58,7 @@ class IsrChange:
 
 
 def wanted_change(partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> IsrChange:
-    """Returns the `IsrChange` for the arguments of `IsrWriter.wanted`."""
+    """Returns the ISR change that a leader requests with `IsrWriter.wanted`; the arguments are the
+    same. The change gets the partition's current leader epoch."""
     assert partition.state is not None
     return IsrChange(partition, isr, expected_epoch, partition.state.leader_epoch)

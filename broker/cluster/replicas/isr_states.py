@@ -37,8 +37,7 @@ QUIET_MS = 5_000
 """A notification of ISR changes is written when no further ISR change has followed for this number
 of ms."""
 NOTICE_MS_MAX = 60_000
-"""If ISR changes follow each other without a pause of QUIET_MS, a notification is written at the
-latest after this number of ms."""
+"""The maximum time in ms by which further ISR changes can delay the notification of a change."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 

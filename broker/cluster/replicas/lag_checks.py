@@ -25,7 +25,7 @@ class LagChecks:
         slices.end()
 
     def idle_ms(self) -> int | None:
-        """Returns the time in ms until the first lagging follower must be removed from an ISR, if
-        it does not catch up before; None if no follower lags."""
+        """Returns the time in ms after which the first lagging follower must be removed from an
+        ISR, unless it catches up in this time; None if no follower lags."""
         removals = (replica.removes_in_ms() for replica in self._replicas())
         return min((each for each in removals if each is not None), default=None)

@@ -21,8 +21,8 @@ _UNANSWERED = {"error_code": UNKNOWN_SERVER_ERROR}
 async def end_of_epochs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndOfEpoch]]:
-    """For each partition, asks its leader at which offset of the leader's log the last epoch of the
-    follower's log ends. Returns these offsets. Raises PeerLost."""
+    """For each partition, asks the leader for the end offset of one epoch in the leader's log: the
+    last epoch in the follower's log. Returns the leader's answers. Raises PeerLost."""
     answers = await _ask(
         peer,
         settings,

@@ -29,8 +29,8 @@ AGAIN_S_MAX = 64.0
 
 
 class MissingLogs:
-    """The replicas that could not start. Only the event loop's thread may use this class. Its
-    methods acquire the lock for changes of replicas before they change this object."""
+    """The replicas that could not start. Only the event loop's thread may use this class. A method
+    that changes this object first acquires the lock for changes of replicas."""
 
     def __init__(
         self,
@@ -105,7 +105,8 @@ class MissingLogs:
         return why if index in indexes else None
 
     def could_not_lead(self, name: str, index: int) -> None:
-        """Adds a replica that can't become leader because its log accepts no writes."""
+        """Remembers that a replica can't become leader because its log accepts no writes.
+        `make_again` checks the log again."""
         self._ailing.add((name, index))
         self.pause_s = AGAIN_S
 
@@ -115,8 +116,8 @@ class MissingLogs:
             self._missing[name][1].discard(index)
 
     async def make_again(self) -> None:
-        """Tries again to create the missing logs. If replicas can start now, requests that the
-        controller sends them LeaderAndIsr again, which makes each of them leader or follower."""
+        """Tries again to create the missing logs. If at least one replica can now become leader or
+        follower, requests that the controller sends LeaderAndIsr for these replicas again."""
         if not self.is_needed:
             return
         async with self._changing:

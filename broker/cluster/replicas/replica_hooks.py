@@ -17,8 +17,8 @@ class ReplicaHooks:
     """Called with the leader epoch when this broker becomes the leader of a partition, or stays the
     leader in a new epoch."""
     on_follower: Callable[[Replica, int], None]
-    """Called when this broker begins to follow another leader, and when it stops the replica. The
-    second argument is the leader epoch; -1 and -2 mean any epoch."""
+    """Called with the leader epoch in two cases: this broker begins to follow another leader, or it
+    stops the replica. If it stops the replica, the epoch may be -1 or -2, which mean any epoch."""
     on_deleted: Callable[[str, int], None]
     """Called when a partition is deleted in the whole cluster."""
     on_learnt: Callable[[Learnt], None]

@@ -149,7 +149,7 @@ class ReplicaManager:
             self._repeat("high watermarks", lambda: pause_s, self._logs.write_high_watermarks)
 
     def _begin_retries(self) -> None:
-        """Starts the attempts of `MissingLogs`, if a replica could not start."""
+        """If a replica could not start, begins to call `MissingLogs.make_again` repeatedly."""
         if self.missing.is_needed and not self._retries:
             self._retries = True
             self._repeat("missing logs", lambda: self.missing.pause_s, self.missing.make_again)
@@ -161,9 +161,9 @@ class ReplicaManager:
         self._controller_epoch = max(self._controller_epoch, epoch)
 
     def _refusal(self, request: Send) -> int:
-        """Returns an error code if the controller request is from an older controller, or meant for
-        an earlier registration of this broker. Otherwise stores the controller epoch of the
-        request, and returns NONE."""
+        """Checks a controller request. Returns an error code if an older controller sent it, or if
+        it is meant for an earlier registration of this broker. Otherwise stores the controller
+        epoch of the request, and returns NONE."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
             why, error_code = "meant for an earlier registration of this broker", STALE_BROKER_EPOCH
         elif request.controller_epoch < self._controller_epoch:
@@ -374,8 +374,8 @@ class ReplicaManager:
             return LeaderAndIsrResult(NONE, errors)
 
     def _stop(self, topic: str, sent: StoppedPartition) -> int:
-        """Ends the role of one replica. Returns an error code. Does not change an offline replica,
-        or a replica with a later leader epoch."""
+        """Ends the role of one replica as leader or follower. Returns an error code. An offline
+        replica, or a replica with a later leader epoch than ``sent``, keeps its role."""
         replica = self._logs.get(topic, sent.partition)
         if replica is None:
             if sent.delete:

@@ -1,7 +1,7 @@
-"""Quotas and credentials in ZooKeeper, of client ids, users and IP addresses.
+"""Quotas and credentials of client ids, users and IP addresses, in ZooKeeper.
 
-This module reads and caches these settings, and passes them to the callbacks of `follow`. Of
-settings that this broker does not support, only the names are logged, since a value may be a
+This module reads and caches these settings, and passes them to the callbacks of `follow`. If this
+broker does not support a setting, only the name of the setting is logged, since the value may be a
 credential. The quotas and the credentials of a user share a node, so each change is conditional on
 the version of the node that was read. Source: Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
 """
@@ -78,10 +78,11 @@ class ClientConfigs:
         self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
-        """True if the broker has logged the error that the entities have too many settings."""
+        """True if the broker has logged the error that ZooKeeper contains too many settings of
+        clients and users."""
 
     def expect(self, names: Collection[str]) -> None:
-        """Marks settings with these names as settings that this broker applies."""
+        """Adds ``names`` to the names of the settings that this broker applies."""
         self._followed.update(names)
 
     def follow(self, changed: Changed) -> None:
@@ -189,8 +190,8 @@ class ClientConfigs:
         """Stores the settings of an entity, and calls the callbacks. With ``tell``, logs settings
         that this broker does not support.
 
-        Returns True if the settings have changed, and the old or the new settings contain a setting
-        that this broker does not support.
+        Returns True if this call has changed the settings, and this broker does not support one of
+        the old or new settings.
         """
         before = self.settings.get(entity, {})
         if before == settings:

@@ -89,8 +89,8 @@ class ClusterConfigs:
         self._unread: set[str] = set()
         """The topics whose settings have to be read from ZooKeeper."""
         self._others_unread = True
-        """True if the settings of all clients and groups have to be read, as after each new
-        ZooKeeper connection."""
+        """True if the settings of all clients and groups must be read from ZooKeeper. This is so at
+        the start, and after each new ZooKeeper connection."""
         self._notices = FollowedNotices(
             notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
         )

@@ -21,8 +21,8 @@ class TopicsLearnt(NamedTuple):
     shown: tuple[Topic, ...] = ()
     """The topics that are new, or have another id or more partitions than before."""
     gone: tuple[Topic, ...] = ()
-    """The topics that were deleted. If a topic was recreated, `shown` has the new topic with the
-    same name."""
+    """The topics that were deleted. If a topic was deleted and recreated, `gone` has the old topic,
+    and `shown` has the new topic with the same name."""
 
 
 class ClusterRegistry(TopicLookups):

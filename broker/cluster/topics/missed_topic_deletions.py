@@ -33,8 +33,8 @@ FIRST_LOOK_S = 1.0
 """The time in seconds from a registration to the first check. The controller should have sent the
 existing topics by then."""
 LOOK_S_MAX = 60.0
-"""The maximum pause in seconds between two checks; the pause doubles after each check. The metadata
-may lack a topic for a long time, if the topic can't have a leader."""
+"""The maximum pause in seconds between two checks. The pause doubles after each check, because the
+metadata may lack a topic for a long time if the topic can't have a leader."""
 MISSING_S_MAX = 15.0
 """The time in seconds after which consumer groups stop waiting for missing topics."""
 
@@ -52,8 +52,9 @@ async def expect_topics(zookeeper: ZooKeeper, cache: MetadataCache) -> None:
 
 
 class MissedTopicDeletions:
-    """Finds deleted and missing topics after each registration. Only the event loop's thread may
-    use this class."""
+    """Each time this broker registers in ZooKeeper: finds topics that were deleted before the
+    registration, and topics that the controller has not sent. Only the event loop's thread may use
+    this class."""
 
     def __init__(
         self,

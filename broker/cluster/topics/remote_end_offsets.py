@@ -43,7 +43,8 @@ EVERY_MS = 5_000
 READ_S = 5.0
 """The maximum time in seconds that `RemoteEndOffsets.read` waits."""
 WANTED_MS = 60_000
-"""The time in ms for which a partition's offsets are still requested after they were last read."""
+"""If no part of the broker has read a partition's offsets for this time in ms, they are no longer
+requested."""
 WANTED_MAX = 100_000
 """The maximum number of partitions whose offsets are requested. The offsets of further partitions
 are unknown."""
@@ -116,9 +117,11 @@ class RemoteEndOffsets:
         self._time = time
         self._background = background
         self._wanted: dict[Place, int] = {}
-        """The monotonic time in ms at which each partition's offsets were last read."""
+        """For each partition, the monotonic time in ms at which a caller of this object last read
+        the partition's offsets."""
         self._asked: dict[Place, int] = {}
-        """The monotonic time in ms at which each partition's offsets were last requested."""
+        """For each partition, the monotonic time in ms at which the leader was last asked for the
+        offsets."""
         self._known: dict[Place, Ends] = {}
         self._trusted: dict[str, tuple[int, Mapping[int, Partition]]] = {}
         self._outboxes: Outboxes[_Question] = Outboxes(
@@ -162,7 +165,8 @@ class RemoteEndOffsets:
     def ends(self, topic: str, partition: int) -> Ends | None:
         """Returns the offsets in the leader's last response; None before the first response.
 
-        Makes this broker request the partition's offsets for `WANTED_MS` after this call.
+        After this call, this broker requests the partition's offsets from the leader repeatedly,
+        for `WANTED_MS`.
         """
         place = (topic, partition)
         if place in self._wanted or (

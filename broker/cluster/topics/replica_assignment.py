@@ -49,12 +49,12 @@ def assign(
 
 
 def start_of(racks: Mapping[int, str | None], broker: int) -> int:
-    """Returns ``start``, with which the replicas of new partitions of an existing topic are
-    assigned: an index in the sorted ids of the live brokers.
+    """Returns the index at which the assignment of replicas to new partitions of an existing topic
+    starts. It is an index in the sorted ids of the live brokers, the keys of ``racks``.
 
-    It is the index of ``broker``, the first replica of the topic's partition 0. If ``broker`` is
-    not alive, it is the index of the next higher id, or 0 if no id is higher. As in Kafka, racks do
-    not change the order of the ids.
+    It is the index of ``broker``, which has the first replica of the topic's partition 0. If this
+    broker is not alive, it is the index of the next higher id, or 0 if no id is higher. As in
+    Kafka, racks do not change the order of the ids.
     """
     ids = sorted(racks)
     return next((place for place, each in enumerate(ids) if each >= broker), 0)

@@ -11,8 +11,8 @@ from protocol.znodes.configs import CLIENTS, CONFIG, IPS, USERS
 
 
 async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
-    """Yields the paths, relative to ``/config``, of all entities with quotas or credentials.
-    `slices` limits the length of each list."""
+    """Yields lists of paths, relative to ``/config``: the paths of all entities with quotas or
+    credentials. `slices` limits the length of the lists."""
     for kind in (CLIENTS, USERS, IPS):
         names = sorted(await children_of(zookeeper, f"{CONFIG}/{kind}"))
         for some in slices(f"{kind}/{name}" for name in names):

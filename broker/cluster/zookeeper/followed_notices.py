@@ -55,8 +55,8 @@ class FollowedNotices:
         path."""
 
     async def follow(self, watch: Watch) -> None:
-        """Handles the notifications that are not handled yet. ZooKeeper calls ``watch`` once, when
-        it has further notifications.
+        """Handles the notifications that are not handled yet. ZooKeeper calls ``watch`` once, at
+        the next change of the list of notifications.
 
         Raises SessionExpired and Closed.
         """

@@ -58,9 +58,9 @@ class DroppedOffsets:
         on_dropped: Callable[[str], None],
     ) -> None:
         self.gone: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """By partition of `__consumer_offsets` and name of a deleted topic: a log offset of the
-        partition. Committed offsets of the topic whose records are below this log offset must still
-        be dropped."""
+        """The offsets that must still be dropped. For each partition of `__consumer_offsets` and
+        the name of each deleted topic: a log offset of this partition. The committed offsets of the
+        topic must be dropped if their records are below this log offset."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
@@ -84,15 +84,15 @@ class DroppedOffsets:
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
-        """Called when the shard is loaded again. Lowers each offset in ``gone`` to the log end
-        offset if it is higher. Otherwise the shard would also drop new commits, because they get
-        the log offsets of the lost records."""
+        """Called when the shard is loaded again. Lowers the log offsets in ``gone`` to the log end
+        offset, because the log may have lost records. Otherwise the shard would also drop new
+        commits, which get the log offsets of the lost records."""
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def resigned(self, hosted: HostedShard[GroupShard]) -> None:
-        """Forgets which offsets must still be dropped in a shard, because another broker now leads
-        the partition. The controller reports the deleted topics to the new leader too."""
+        """Forgets the offsets that the shard must still drop, because another broker now leads the
+        shard's partition. The controller reports the deleted topics to this other broker too."""
         self.gone.pop(hosted.index, None)
 
     def left(self, topic: str) -> dict[int, int]:

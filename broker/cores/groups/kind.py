@@ -115,10 +115,10 @@ def blocks_of(
 def _state_blocks(
     writer: ImageWriter, kind: int, groups: Mapping[str, Any], over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields blocks with the records of consumer, share or streams groups.
+    """Yields snapshot blocks with the records of consumer, share or streams groups.
 
-    If a classic group is converted after its block was made, the snapshot has this group twice. A
-    load uses the second entry.
+    A classic group may be converted to another type after its block was made. The snapshot then
+    contains the group twice, and a load uses the second entry.
     """
     encoded: list[bytes] = []
     for group in list(groups.values()):

@@ -86,8 +86,8 @@ class GroupReader:
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
-        """Yields the runs of a transactional batch. Offsets are yielded as pending offsets of the
-        transaction. All other records are yielded unchanged, since they take effect at once."""
+        """Yields the runs of a transactional batch. A run of offsets becomes pending offsets of the
+        transaction. Any other run is yielded unchanged, since its records take effect at once."""
         is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
             if not isinstance(run, OffsetRun):

@@ -55,8 +55,8 @@ class TopicsOfGroups:
     def __init__(
         self, registry: Registry, lacks_topics: Callable[[], bool] = lambda: False
     ) -> None:
-        """``lacks_topics`` returns True while the registry does not have all topics of the cluster
-        yet."""
+        """``lacks_topics`` is a function that returns True while topics of the cluster are still
+        missing in the registry."""
         topics = [each for each in registry.topics.values() if each.topic_id != ZERO_UUID]
         self.image = TopicsImage(map(_as_seen, topics))
         self.image.is_complete = not lacks_topics()

@@ -56,7 +56,8 @@ class ShareStates:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Sets the runtime of groups, whose shards request changes of share-partition states."""
+        """Sets the runtime of the shards of groups. These shards request changes of the states of
+        share partitions."""
         self._groups = groups
 
     def initialize(self, event: ShareStateWanted) -> None:

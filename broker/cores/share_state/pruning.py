@@ -1,8 +1,8 @@
 """Deletes redundant records of ``__share_group_state``, and the states of deleted topics.
 
 The topic is not compacted, because each update record builds on the records before it. Instead, the
-records before the oldest snapshot record that a load needs are deleted. Source: Kafka 4.3.1
-``ShareCoordinatorService.setupRecordPruning`` and ``maybeCleanupShareState``.
+oldest records of the log are deleted, up to the first snapshot record that a load needs. Source:
+Kafka 4.3.1 ``ShareCoordinatorService.setupRecordPruning`` and ``maybeCleanupShareState``.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Pruning:
 
 
 class _Unawaited:
-    """A ticket that ignores its reply. If the deletion failed, the next pruning repeats it."""
+    """A ticket that ignores its reply, because the next pruning repeats a failed deletion."""
 
     def take(self, reply: StateReply) -> None: ...
 

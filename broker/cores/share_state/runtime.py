@@ -15,8 +15,7 @@ from share.persister.shard import ShareStateShard
 
 ShareStateRuntime = Runtime[ShareStateShard, NoDuties]
 HostedShareStates = HostedShard[ShareStateShard]
-"""The shard for the share-partition states in one partition of ``__share_group_state``, with its
-log."""
+"""A shard of ``__share_group_state`` with its log. The shard has the states of share partitions."""
 
 
 def share_state_runtime(

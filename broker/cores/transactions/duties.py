@@ -63,10 +63,10 @@ class TransactionDuties:
         hosted.write_in_epoch()
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
-        """Returns True if the shard must begin an epoch above ``coordinator_epoch``, because a
-        partition has markers of this epoch and rejects markers of a lower epoch. In a standalone
-        broker, the coordinator that wrote these markers no longer exists. In a cluster, another
-        broker may still be this coordinator."""
+        """Returns True if the shard's epoch is below ``coordinator_epoch``. Called when a partition
+        rejects the shard's markers because it already has markers of the epoch
+        ``coordinator_epoch``. If the result is True, the shard must begin an epoch above
+        ``coordinator_epoch``. Logs each new highest epoch."""
         if coordinator_epoch <= hosted.leader_epoch:
             return False  # the shard has already begun a higher epoch
         if coordinator_epoch > self._above.get(hosted.index, -1):

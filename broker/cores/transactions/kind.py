@@ -34,7 +34,7 @@ class StableLater:
 
 
 def not_stable(reply: Any, error: Exception) -> Any:
-    """Returns the reply to send in place of a reply whose record did not become stable."""
+    """Returns the reply to send if the record on which ``reply`` depends did not become stable."""
     if not isinstance(error, NotYetStable):
         return write_failed(reply)
     return StableLater(reply) if isinstance(reply, SendMarkers) else timed_out(reply)

@@ -71,7 +71,7 @@ class _Ticket:
 
     def __init__(self, take: Callable[[int], None]) -> None:
         self.take = take
-        """The method of `MarkerSender` that gets the reply."""
+        """The method of `MarkerSender` that is called with the error code of the reply."""
 
 
 class MarkerSender:
@@ -274,8 +274,8 @@ class MarkerSender:
         self._later(sending, self._give_way)
 
     def _outrank(self, sending: Sending) -> None:
-        """Makes the shard begin an epoch above the coordinator epochs of the partitions that
-        rejected its markers."""
+        """Makes the shard begin a new epoch. It is higher than every coordinator epoch that is
+        known to a partition that rejected one of the markers."""
         producer_id = sending.markers.producer_id
         known = [
             self._destination_of(*place).coordinator_epoch(*place, producer_id)
@@ -320,10 +320,10 @@ class MarkerSender:
     def _completed(self, sending: Sending, error_code: int) -> None:
         """Handles the shard's reply to `_submit_result`.
 
-        If the log of the shard accepts no writes, submits the result again later. After any other
-        reply, even an error, the work for these markers has ended. If the shard was unloaded, its
-        next load requests the markers again. If the record is not stable yet, it is in the log, and
-        may not be written again, since the next transaction may have started.
+        If the log of the shard accepts no writes, submits the result again later. Any other reply
+        ends the work for these markers, even an error. After an unload, the shard's next load
+        requests the markers again. After a timeout, the result is in the log but not stable. It
+        must not be written again, because the next transaction may have started.
         """
         if self._is_outdated(sending):
             return
@@ -335,8 +335,8 @@ class MarkerSender:
             sending.over.set()
 
     def _is_outdated(self, sending: Sending) -> bool:
-        """Returns True if these markers must no longer be sent: the shard has requested them again,
-        or it was unloaded."""
+        """Returns True if the markers of ``sending`` must no longer be sent, because the shard has
+        requested the same markers again, or because the shard was unloaded."""
         transactional_id = sending.markers.transactional_id
         if self._sendings.get(transactional_id) is not sending:
             return True

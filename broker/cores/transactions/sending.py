@@ -23,7 +23,8 @@ Place = tuple[str, int]
 
 
 class Destination(Protocol):
-    """Writes markers to partitions that this broker or one other broker leads."""
+    """Writes transaction markers to partitions that have the same leader: this broker, or one other
+    broker."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Writes a marker. ``ticket`` gets the partition's error code, during this call or
@@ -74,7 +75,7 @@ class Sending:
         """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch than the marker;
         otherwise NONE."""
         self.rounds = 0
-        """The number of times that the markers were sent and a partition rejected its marker."""
+        """The number of rounds in which markers were sent and a partition rejected its marker."""
         self.timer: TimerHandle | None = None
         self.over = Event()
         """An event that is set when the transaction is complete and no more markers are sent."""

@@ -204,9 +204,9 @@ def test_add_partitions_returns_coordinator_error_when_shard_is_inactive(
 async def test_tv1_produce_to_unadded_partition_succeeds_without_verification(
     tmp_path: Path, verified: bool
 ) -> None:
-    """With transaction.partition.verification.enable=true, the TV1 client gets
-    TRANSACTION_ABORTABLE. A TV2 client succeeds with either value of this setting, because Produce
-    adds its partition."""
+    """The Produce of a TV1 client succeeds only if transaction.partition.verification.enable is
+    false; otherwise the client gets TRANSACTION_ABORTABLE. The Produce of a TV2 client always
+    succeeds, because it adds its partition to the transaction."""
     settings = {"transaction.partition.verification.enable": str(verified).lower()}
 
     def work(wire: Wire) -> tuple[int, int]:
@@ -262,9 +262,8 @@ async def test_produce_waits_until_an_earlier_produce_has_added_its_partition(
 
 
 async def test_only_refused_writes_count_as_partition_verification_failures(tmp_path: Path) -> None:
-    """A TV2 client does not add partitions itself. When it writes, the broker checks whether the
-    transaction already has the partition, and adds the partition if not. This check does not count
-    as a failed verification."""
+    """With TV2, the broker itself adds a partition to the transaction at the first write, so no
+    verification fails. With TV1, a write to a partition that the client did not add is refused."""
 
     def work(wire: Wire) -> None:
         create_topic(wire, "t", 2)

@@ -67,8 +67,8 @@ async def test_each_version_of_api_versions_returns_all_supported_apis_and_versi
 async def test_api_versions_returns_the_level_of_transaction_version(
     tmp_path: Path, level: int, version: int
 ) -> None:
-    """Kafka 4.3.1 returned these responses. Version 4 also contains the supported features whose
-    minimum is 0 (KAFKA-17011). Finalized features omit a feature at level 0."""
+    """The expected responses are those of Kafka 4.3.1. Only version 4 lists supported features
+    whose minimum is 0 (KAFKA-17011). No version lists a finalized feature whose level is 0."""
     async with EdgeBroker(tmp_path) as broker:
         broker.registry.features = Features(7, {"transaction.version": level})
         client = await broker.client()

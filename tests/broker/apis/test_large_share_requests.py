@@ -1,5 +1,5 @@
-"""Tests that the broker handles large acknowledgements, and the ends of many share sessions, in
-short slices, and that it drops requests of disconnected clients."""
+"""Tests that the broker splits two kinds of long work into short slices: large acknowledgements,
+and the end of many share sessions. Also tests that it drops requests of disconnected clients."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SESSIONS = 50
 
 
 def pieces_of(scene: Scene) -> list[int]:
-    """Returns a list. For each later call of `begin_acknowledging`, the list gets the number of
-    acknowledge types in this call."""
+    """Records the calls of `begin_acknowledging` from now on. Returns a list to which each call
+    appends the number of acknowledge types in its arguments."""
     found: list[int] = []
     partitions: Any = scene.broker.share_partitions
     acknowledge: Callable[..., Any] = partitions.begin_acknowledging
@@ -148,7 +148,8 @@ async def test_many_share_sessions_of_a_closed_connection_are_ended_in_slices(
 
 
 def turns_of(scene: Scene) -> Counter[str]:
-    """Returns a counter of the slices that end after this call, by the name of their work."""
+    """Returns a counter that the broker increments from now on. By the name of a kind of work: the
+    number of slices of this work that have ended."""
     found: Counter[str] = Counter()
     watchdog: Any = scene.broker.slicer.watchdog
     held = watchdog.held

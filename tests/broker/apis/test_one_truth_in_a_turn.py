@@ -39,8 +39,8 @@ SETTINGS = {
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction that contains an offset of a group, with the replies to its commits and
-    markers."""
+    """An open transaction with a committed offset of a group. ``answers`` collects the replies to
+    commits and markers of this transaction."""
 
     broker: Broker
     producer: Producer
@@ -65,8 +65,8 @@ class OpenTransaction(NamedTuple):
         _commit(services, enlisted, call)
 
     def decide(self) -> None:
-        """Submits an EndTxn that aborts the transaction. After the coordinator has accepted the
-        Prepare record, it may send the markers."""
+        """Submits an EndTxn that aborts the transaction. The coordinator sends the markers only
+        after it has accepted the Prepare record."""
         call = EndTransaction(Taker(lambda _: None), *self.producer, False, self.rules)
         self.broker.transactions.submit(ID, call)
 

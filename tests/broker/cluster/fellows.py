@@ -342,8 +342,8 @@ class Fellow:
 async def cluster(
     *fellows: Fellow, topic_id: bytes | None = TOPIC_ID, shown: bool = True
 ) -> AsyncIterator[Controller]:
-    """Starts the brokers and stops them at the end. If ``shown``, sends metadata to the brokers
-    first."""
+    """Starts the brokers, and stops them at the end of the block. If ``shown`` is True, sends
+    metadata to the brokers before the block begins."""
     for each in fellows:
         await each.start()
     controller = Controller(fellows, topic_id)

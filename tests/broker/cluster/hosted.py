@@ -151,9 +151,9 @@ class Cluster:
 
 @asynccontextmanager
 async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
-    """Yields a cluster with two kinds of brokers: hosts of controllers with the ids ``ids``, which
-    are not started yet, and registered fake brokers with the ids 11, 12, and so on. ``obedient`` is
-    the number of fake brokers."""
+    """Yields a cluster with a host of a controller for each of ``ids``, and ``obedient`` fake
+    brokers. The hosts are not started yet. The fake brokers are registered and have the ids 11, 12,
+    and so on."""
     ensemble = Ensemble()
     async with asyncio.timeout(120), AsyncExitStack() as stack:
         await prepare(MemoryZooKeeper(ensemble))

@@ -129,9 +129,9 @@ async def consumed(
     partition: int = 0,
     max_records: int = 500,
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Fetches from the leader in a new share session, and acknowledges. Returns the acquired ranges
-    and the error of the acknowledgement. The end of the connection releases all other acquired
-    records."""
+    """Fetches from the partition's leader in a new share session, and acknowledges the ranges
+    ``accept``. Returns the acquired ranges and the error code of the acknowledgement. When the
+    connection closes, the broker releases the acquired records that were not acknowledged."""
     leader = await cluster.leader(TOPIC, partition)
     topic_id = key_of(cluster).topic_id
 

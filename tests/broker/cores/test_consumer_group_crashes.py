@@ -85,7 +85,8 @@ class Crashes:
         self.groups = group_runtime(RuntimeSettings(CONFIG), self.time, Slicer(self.time))
         self.states: list[State] = []
         self.answered = 0
-        """The index of the newest state of the group that results from an answered heartbeat."""
+        """The index in ``states`` of the newest state that resulted from a heartbeat with a
+        response. A load must restore this state or a later state."""
         self.last: dict[str, ConsumerHeartbeatReply] = {}
         self.loads = self.failures = self.rejected = 0
 

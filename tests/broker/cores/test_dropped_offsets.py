@@ -120,10 +120,10 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
     power: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The broker is killed after half of the shards have dropped the offsets of the deleted topic.
-    For each other shard, the topic list stores a log offset, below which all commits belong to the
-    deleted topic. A power loss can cut the shard's log at a lower offset. New commits for the
-    recreated topic can then be below the stored log offset, and must be kept nevertheless."""
+    """Half of the shards drop the offsets of the deleted topic, then the broker is killed. For each
+    other shard, the topic list stores a log offset: all commits below it belong to the deleted
+    topic. After a power loss, the shard's log can end before this offset. New commits for the
+    recreated topic can then be below the stored offset, and must be kept."""
     settings = SETTINGS | {"group.coordinator.rebalance.protocols": protocols}
     fs = SimulatedFiles()
     begin = DroppedOffsets._begin
@@ -175,8 +175,9 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
 
 
 async def test_offsets_of_a_deleted_topic_are_dropped_after_the_disk_was_full() -> None:
-    """The topic is deleted while the disk is full, so the shards can't write tombstones. The topic
-    is created again before they can. Until then, the registry stores the deletion."""
+    """The topic is deleted while the disk is full, so the shards can't write tombstones. A new
+    topic with the same name is created before they write them. The registry stores the deletion
+    until the tombstones are written."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)

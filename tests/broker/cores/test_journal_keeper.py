@@ -45,7 +45,7 @@ async def journal_of(seen: Seen, group: str = GROUP) -> dict[str, Any]:
 
 
 def as_seen(value: Any) -> Any:
-    """Returns a copy of the journal in which each field ``source`` has the value ``seen``."""
+    """Returns a copy of a journal as JSON, in which every field ``source`` is "seen"."""
     if isinstance(value, dict):
         return {key: "seen" if key == "source" else as_seen(each) for key, each in value.items()}
     return [as_seen(each) for each in value] if isinstance(value, list) else value

@@ -38,8 +38,8 @@ class SavingBroker(EdgeBroker):
 
 
 class WorkClock:
-    """The clock of a load, which advances only by the work of the load. ``longest_ns`` is the
-    longest work in ns between two pauses of the loader."""
+    """A fake clock that advances only when the load does work. ``longest_ns`` is the longest time
+    in ns between two consecutive pauses of the load."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -101,8 +101,8 @@ def fill(broker: EdgeBroker) -> None:
 
 
 async def load(directory: Path, clock: WorkClock) -> int:
-    """Loads the shard and writes a snapshot. Returns the begin offset of the loaded snapshot, or -1
-    if no snapshot was loaded.
+    """Loads the shard, and then writes a snapshot. Returns the log offset from which the load
+    replayed the log after it had read a snapshot; -1 if the load read no snapshot.
 
     Afterwards ``clock.longest_ns`` is the longest time in ns for which the load ran without a
     pause.
@@ -123,8 +123,8 @@ async def load(directory: Path, clock: WorkClock) -> int:
 async def test_each_slice_of_a_shard_load_does_a_bounded_amount_of_work(
     tmp_path: Path, clock: WorkClock
 ) -> None:
-    """At its end, a load creates many groups. The test loads the same shard once from its log, and
-    once from a snapshot."""
+    """The shard has many groups, which are created at the end of the load. The test loads the shard
+    once from its log, and once from a snapshot."""
     fill(EdgeBroker(tmp_path, partitions=1))
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)

@@ -95,7 +95,8 @@ async def test_transaction_completes_after_each_partition_has_its_marker(
 async def test_produce_waits_until_markers_of_the_previous_transaction_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The next Produce may arrive before the markers of the previous transaction are written."""
+    """A producer may send the first Produce of its next transaction before the broker has written
+    the markers of the previous one."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         assert await added(broker, producer) == 0

@@ -93,8 +93,8 @@ class Crashes:
         return self.runtime.hosted_shards[0]
 
     async def step(self) -> None:
-        """Handles the calls of one turn, some with failing writes. Kills the process during and
-        after the turn, and after a deletion of redundant records."""
+        """Handles the calls of one turn; some writes fail. At several points, checks the state that
+        a new process would load if this process were killed there."""
         if self.chance.random() < 0.1:
             self.fs.fail("write", ".log", partial_bytes=self.chance.choice((0, 7, 80)))
             self.failures += 1

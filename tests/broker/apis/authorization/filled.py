@@ -1,8 +1,8 @@
 """Starts a broker with Kafka's authorizer, logins and one object of each kind, and builds requests
 for these objects.
 
-The requests cover each API in every version. A request may name an object. It may name no object,
-which means all objects. It may change an object if the sender has the right.
+There are requests for each API in every version. A request names an object, or names no object and
+then concerns all objects. A request of an authorized sender may change an object.
 """
 
 from __future__ import annotations

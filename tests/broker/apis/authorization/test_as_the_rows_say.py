@@ -1,7 +1,7 @@
 """Tests that each API checks exactly the rights that the API table and docs/use/coverage.md list.
 
-Several users send each request, from a user without rights to an administrator. A handler ends its
-checks at the first missing right, so one user alone would not show all checks.
+Several users send each request, from a user without rights to an administrator. One user alone
+would not show all checks, because a handler stops at the first missing right.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ create the topic."""
 
 
 def _streams_join(group_id: str, *changelogs: str) -> dict[str, Any]:
-    """Returns the first heartbeat of a member whose topology reads the topic of the tests."""
+    """Returns the first heartbeat of a streams group member whose topology reads the topic NAMED
+    and has the changelog topics ``changelogs``."""
     topics = [{"name": name} for name in changelogs]
     subtopology = {
         "subtopology_id": "0",

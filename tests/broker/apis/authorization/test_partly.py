@@ -48,8 +48,8 @@ def topics(array: str, name: str = "name", **fields: Any) -> Any:
 
 
 def plain(array: str, **fields: Any) -> Any:
-    """Returns a function that makes the fields of a request from a list of names: the array
-    ``array`` contains the names, and ``fields`` are the other fields."""
+    """Returns a function that converts a list of names to the fields of a request. The field
+    ``array`` gets the list; ``fields`` are the other fields."""
     return lambda names: {array: names, **fields}
 
 

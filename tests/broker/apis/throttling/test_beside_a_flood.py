@@ -51,9 +51,9 @@ for each in sockets:
 
 @contextmanager
 def flooding(port: int, data: bytes) -> Iterator[None]:
-    """Sends ``data`` as fast as the broker accepts it, and reads the responses, in a separate
-    process. A thread of the test's process could hold the interpreter lock while the kernel
-    suspends it, which would delay the measurement."""
+    """Starts a separate process that sends ``data`` as fast as the broker accepts it, and reads the
+    responses. A thread of the test's own process could be suspended while it has the interpreter
+    lock, and this would delay the measurement."""
     command = [sys.executable, "-c", FLOOD, str(port)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
         assert process.stdin is not None

@@ -58,8 +58,8 @@ def in_slices(clock: Clock, request: Request) -> Steps:
 
 
 def waited(clock: Clock) -> asyncio.Future[None]:
-    """Returns a future that completes after one minute on the clock. The request does no work in
-    this minute."""
+    """Returns a future. When the event loop runs next, it advances the clock by one minute and
+    completes the future. A request that waits for the future does no work in this minute."""
     future = asyncio.get_running_loop().create_future()
 
     def done() -> None:

@@ -130,7 +130,7 @@ async def test_controller_keeps_state_and_watch_of_a_topic_with_an_invalid_znode
 
 @pytest.mark.proves("clusters 22")
 async def test_invalid_znodes_do_not_affect_other_topics() -> None:
-    """The test also registers a broker that does not have the inter-broker listener."""
+    """One of the invalid nodes registers a broker that does not have the inter-broker listener."""
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
         await there.zookeeper.create(f"{brokers.IDS}/not-a-number", b"", ephemeral=True)
@@ -232,8 +232,8 @@ async def test_controller_does_not_delete_a_missing_request_node(
 
 
 async def test_controller_does_not_restart_reassignments_that_it_writes_back_to_the_node() -> None:
-    """The controller itself writes the remaining reassignments to the ZooKeeper node. Only a new
-    node counts as a new request."""
+    """The controller itself writes the remaining reassignments to the ZooKeeper node, and must not
+    handle this write as a request. A node that is deleted and created again is a new request."""
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         for each in ("fast", "slow"):

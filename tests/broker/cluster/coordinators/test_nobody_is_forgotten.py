@@ -76,8 +76,8 @@ class Member:
 
 
 class Controller:
-    """A fake controller that makes random changes of the partition, each with a newer leader
-    epoch."""
+    """A fake controller that sends random changes of one partition. Each change has a new, higher
+    leader epoch."""
 
     def __init__(self, broker: CoordinatingBroker, chance: Random) -> None:
         self._broker = broker

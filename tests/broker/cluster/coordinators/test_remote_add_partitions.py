@@ -82,8 +82,8 @@ async def coordinator_scene() -> AsyncIterator[CoordinatorScene]:
 
 
 def answers(error_code: int, of_all: int = NONE) -> Any:
-    """Returns a fake broker's function. Its response has ``error_code`` for each partition, and
-    ``of_all`` as the error of the whole request."""
+    """Returns a function with which a fake broker answers AddPartitionsToTxn. Its response has
+    ``error_code`` for each partition, and ``of_all`` as the error of the whole request."""
 
     async def answer(_: int, request: Value) -> Value:
         results = [

@@ -47,7 +47,8 @@ async def _lead(broker: CoordinatingBroker, epoch: int, isr: tuple[int, ...] = (
 
 
 async def _ending(broker: CoordinatingBroker) -> int:
-    """Commits a transaction whose markers are not answered. Returns the producer id."""
+    """Commits a transaction, and waits until the leaders have received its markers, which they do
+    not answer. Returns the producer id."""
     begun = await _reply_of(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
     assert begun.error_code == NONE
     whose = ID, begun.producer_id, begun.producer_epoch

@@ -332,7 +332,6 @@ def written(ensemble: Ensemble) -> StateNode:
 
 @pytest.mark.proves("clusters 2")
 async def test_isr_write_expects_the_last_known_version_of_the_state_node() -> None:
-    """An ISR change does not change the leader epoch."""
     async with leader_writer() as (writer, ensemble, _):
         partition = FakeLedPartition()
         writer.wanted(partition, (1, 2), 3)

@@ -448,8 +448,9 @@ async def test_leader_resigns_when_metadata_shows_its_topic_deleted(
 
 
 async def test_high_watermark_does_not_wait_for_a_replica_whose_broker_has_left() -> None:
-    """Broker 3 was caught up and fetches no more: the record after that is committed when the
-    metadata no longer has this broker, not at the next check for lagging followers."""
+    """Broker 3 has all records and is then stopped, so it does not fetch the next record. The
+    leader commits this record when the metadata no longer contains broker 3. The leader does not
+    wait for its next lag check."""
     one, two, three = fellows = [Fellow(each, lag_time_max_ms=600_000) for each in (1, 2, 3)]
     one.isr.is_held = True
     async with cluster(*fellows) as controller:

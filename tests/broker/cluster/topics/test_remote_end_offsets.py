@@ -1,4 +1,5 @@
-"""Tests the lag of groups in partitions that another broker leads than the group's coordinator."""
+"""Tests the lag of groups in partitions whose leader is another broker than the group's
+coordinator."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Simulated:
 
 
 class Real:
-    """A `World` on a real server. Each test uses its own chroot."""
+    """Implements `World` with a real ZooKeeper server. Each test uses its own chroot."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self._hosts = f"{address}/{chroot}"
