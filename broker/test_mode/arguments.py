@@ -124,8 +124,8 @@ OBJECTS = Kind("list of objects", _objects, json.loads)
 
 
 def one_of(what: str, names: Iterable[str]) -> Kind:
-    """Returns the kind of arguments whose values are ``names``. Accepts upper and lower case; the
-    verb's function gets the spelling in ``names``."""
+    """Returns the kind of arguments whose value must be one of ``names``, in upper or lower case.
+    The verb's function gets the value as it is spelled in ``names``."""
     by_folded = {each.casefold(): each for each in names}
 
     def take(value: object) -> str:

@@ -12,7 +12,7 @@ class Refused(Exception):
 
 
 class UnknownVerb(Refused):
-    """Raised if the verb, or an object that the request names, does not exist."""
+    """Raised if a request in test mode names an operation or an object that does not exist."""
 
     status = 404
 

@@ -32,8 +32,8 @@ class Routes:
     """The ASGI application of a tested broker."""
 
     def __init__(self, tested: TestedBroker, *served: tuple[object, Sequence[Verb]]) -> None:
-        """Each element of ``served`` is an object, which is the tested broker or its cluster, and
-        the requests (`Verb`) whose functions are called with this object."""
+        """Each element of ``served`` is a pair: an object (the tested broker or its cluster), and
+        its verbs. The function of a verb gets the object as an argument."""
         self._tested = tested
         self._verbs = [verb for _, verbs in served for verb in verbs]
         self._by_place = {(each.method, each.path): each for each in self._verbs}
@@ -115,7 +115,7 @@ _IN_CLUSTER = {
         " __consumer_offsets: use `MusterCluster.move_coordinator` or POST /test/move_leader"
     )
 }
-"""The advice for a cluster, by path of a verb that only a single test broker has."""
+"""By path of a verb that exists only for a single test broker: advice for use in a cluster."""
 
 
 async def _values(verb: Verb, request: Request, named: Mapping[str, str]) -> dict[str, object]:

@@ -25,7 +25,7 @@ class RunTime(Time):
     too."""
 
     def __init__(self, whole: Time) -> None:
-        """``whole`` is the time of the process. All runs of the broker use it."""
+        """``whole`` is the time of the process, which all runs of the broker share."""
         self._time = whole
         super().__init__(
             monotonic_s=whole.monotonic_s,
@@ -64,7 +64,8 @@ class RunTime(Time):
             self._real.go_on()
 
     def end(self) -> None:
-        """Ends the run: drops its timers and prevents new ones."""
+        """Ends this use of the clock by one run of a broker: cancels the run's timers and prevents
+        new ones."""
         self._is_over = True
         if self._held is not None:
             self._held.clear()

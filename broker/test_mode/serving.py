@@ -176,8 +176,8 @@ def _http_server(config: Config, tested: TestedBroker, routes: ASGIApp) -> HttpS
 
 
 _PATIENCE_S = 24 * 3600
-"""The number of seconds for which an HTTP connection may be idle. A test may take long between two
-verbs."""
+"""The number of seconds for which an HTTP connection may be idle. A test may wait
+for hours between two requests of the test API."""
 
 
 def _ready(

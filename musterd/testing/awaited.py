@@ -47,8 +47,8 @@ class Underneath(Muster):
 
 
 class AsyncHeld:
-    """A fault, a frozen clock of the broker, or a clock of the broker that follows the test's
-    clock. It ends with the `async with` block, or by `await end()`."""
+    """A change of a broker that lasts until the `async with` block ends, or until `await end()`.
+    The change is a fault, a frozen clock, or a clock that follows the test's clock."""
 
     def __init__(self, broker: Underneath, held: Held | Fault) -> None:
         self._broker = broker

@@ -88,8 +88,8 @@ def try_to_look() -> Look | None:
 
 
 def in_bare_thread(run: Callable[[], None]) -> None:
-    """Run a function in a thread that was started without the module `threading`. freezegun would
-    recognize `threading` in the stack of the thread."""
+    """Run a function in a thread that was started without the module `threading`: freezegun shows
+    the real time to a thread whose stack contains `threading`."""
     _thread.start_new_thread(run, ())
 
 

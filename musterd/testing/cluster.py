@@ -194,12 +194,11 @@ class MusterCluster(Served):
         return self.move_leader(response["topic"], response["partition"], to=to)
 
     def shrink_isr(self, topic: str, partition: int = 0, *brokers: int) -> Cut:
-        """Remove followers from the ISR, by default all, until `end` or the end of the `with`
-        block.
+        """Remove followers from the ISR, by default all followers. They rejoin the ISR after `end`
+        or after the `with` block.
 
-        The leader does not answer the fetches of these followers, so that they lag, as if they were
-        slow. This affects all partitions that these followers fetch from this leader. Afterwards
-        they rejoin the ISR by themselves.
+        Until then, the leader does not answer their fetches, so that they lag like slow followers.
+        This affects all partitions that these followers fetch from this leader.
         """
         response = self._ask(
             "POST", "/test/shrink_isr", topic=topic, partition=partition,

@@ -19,8 +19,8 @@ def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
 
 
 def _plain(value: object) -> Served | None:
-    """Return the value if it is a `Muster` or a `MusterCluster`. For an `AsyncMuster` return the
-    `Muster` that it uses. Otherwise return None."""
+    """Return the object without the asyncio interface: a `Muster` or a `MusterCluster` itself, and
+    for an `AsyncMuster` the `Muster` that it uses. Return None for any other object."""
     awaited = sys.modules.get("musterd.testing.async_muster")  # imported by the test that uses it
     if awaited is not None and isinstance(value, awaited.AsyncMuster):
         value = value._broker

@@ -19,8 +19,8 @@ Ask = Callable[..., Json]
 
 _LOOKS_EACH_S = 0.01
 _TOLERATED_MS = 50
-"""The maximum difference in ms at which two running clocks count as equal. They differ because a
-request takes time."""
+"""Two running clocks that differ by at most this number of ms count as equal, because the request
+that reads a clock takes time."""
 
 
 class BrokerTime:

@@ -27,8 +27,8 @@ WITHIN_S = 30.0
 """The maximum number of seconds that one step of an advance waits for the idle state. A limit is
 necessary, since a disk may hang."""
 ROUND_WITHIN_S = 2.0
-"""The maximum number of seconds that one step of an advance waits for rounds of repeated work. A
-round of a paused broker does not end before the broker is continued."""
+"""The value of `WITHIN_S` while the clock waits only for rounds of repeated work. A longer wait
+would be useless: a round of a paused broker does not end before the broker continues."""
 
 
 class IdleWatch:
@@ -102,8 +102,9 @@ class IdleWatch:
                 return
 
     async def _some_work_ended(self) -> None:
-        """Waits until one piece of work has ended. If only rounds are in progress, and none of them
-        ends within `ROUND_WITHIN_S`, forgets them."""
+        """Waits until any work in progress ends. After a timeout, stops waiting for rounds of
+        repeated work. The timeout is `ROUND_WITHIN_S` if only such rounds are in progress, else
+        `WITHIN_S`."""
         rounds = self._work & set(self._rounds.values())
         limit_s = ROUND_WITHIN_S if len(rounds) == len(self._work) else WITHIN_S
         try:

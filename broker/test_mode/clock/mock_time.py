@@ -74,15 +74,16 @@ class MockTime(Time):
         self._idle_watch = IdleWatch(real)
         self._sleepers: set[asyncio.Future[None]] = set()
         self._ahead_ms = self._wall_ahead_ms = 0
-        """The time in ms by which the mock clocks are ahead of the system's clocks: first the
-        monotonic clock, then the wall clock."""
+        """``_ahead_ms`` is the time in ms by which the mock monotonic clock is ahead of the
+        system's monotonic clock. ``_wall_ahead_ms`` is the same for the wall clocks."""
         self._stands: Now | None = None
         """The time of both clocks while they are frozen or being advanced; None while they run."""
         self._frozen = False
         self._moving = False
         self._moves = asyncio.Lock()
         self._of: Now | None = None
-        """The time of the system's clocks for which ``_shown`` was computed."""
+        """The time of the system's clocks from which ``_shown`` was computed. None if ``_shown``
+        must be computed again."""
         self._shown = Now(0, 0)
         self._armed: asyncio.TimerHandle | None = None
         """The only real timer. It is set for the earliest deadline of all mock timers."""

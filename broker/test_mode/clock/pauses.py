@@ -80,8 +80,9 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Called after an event that may create work for a task in an extended pause. Each extended
-        pause then ends at the next time at which a regular pause of this task would end."""
+        """Called after an event that may create work for tasks in an extended pause. Ends each
+        extended pause, not immediately, but at the next time at which the pause would have ended
+        without any extension."""
         for pause in self._pauses:
             if pause.is_put_off:
                 pause.is_put_off = False

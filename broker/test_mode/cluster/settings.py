@@ -61,8 +61,8 @@ def check(config: Config, data: str | None) -> None:
 
 
 def of_broker(config: Config, broker_id: int) -> Config:
-    """Returns the settings of one broker. Ids start at 1. Configured ports other than 0 are
-    increased by 1 from broker to broker."""
+    """Returns the settings of one broker of a cluster. Broker 1 has the configured ports. Each
+    further broker has ports that are higher by 1, except for port 0, which stays 0."""
     [clients] = config.listeners
     host = clients.host
     inside = Endpoint("", host, 0).address

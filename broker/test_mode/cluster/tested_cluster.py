@@ -242,8 +242,9 @@ class TestedCluster:
                 await tested.end()
 
     async def _kill(self, broker_id: int) -> None:
-        """Kills a broker. Its registry client ends first: the registry calls no watch of a killed
-        broker, so that a killed controller sends nothing to the brokers of the next start."""
+        """Kills a broker. First ends its registry client, so that the registry no longer notifies
+        this broker. Otherwise a killed controller could send requests to brokers that have
+        restarted."""
         self.registry.vanish(broker_id)
         await self.brokers[broker_id].kill()
 

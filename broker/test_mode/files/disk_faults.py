@@ -33,8 +33,8 @@ class DiskFaults:
         self._fsync: list[DiskFault] = []
 
     def disk_full(self) -> DiskFault:
-        """Makes the disk full: writes that enlarge a file and calls that add a name fail. Reads and
-        removals succeed."""
+        """Makes the disk full: writes that enlarge a file fail, and calls that create a file, a
+        link or a directory fail. Reads and removals succeed."""
         return self._begin(self._full, DiskFault("disk_full", errno.ENOSPC))
 
     def fail_fsync(self, times: int | None = None) -> DiskFault:

@@ -53,7 +53,7 @@ class FaultyFile:
         return self._file.send_cached(socket_descriptor, position, length)
 
     def write(self, position: int, data: Buffer) -> None:
-        """Implements `File.write`. On a full disk, a write within the current file size
+        """Implements `File.write`. On a full disk, only a write within the current file size
         succeeds."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and position + len(data) > self._file.size():
@@ -78,8 +78,8 @@ class FaultyFile:
 
 
 class _Change:
-    """A context for one change of a file. A `kill` from another thread takes effect before or after
-    the change."""
+    """A context manager for one change of a file. If another thread calls `kill`, the kill takes
+    effect before or after the change, but not during the change."""
 
     __slots__ = ("_files", "_path")
 

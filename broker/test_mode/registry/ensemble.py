@@ -64,7 +64,8 @@ class Ensemble:
         self._last_session = 0
         self._undo: list[Callable[[], None]] = []
         self._changed: list[tuple[str, str]] = []
-        """The changes of the current write, each as the kind of watch and the path."""
+        """The changes of the current write. Each change is the kind of the watches that it
+        triggers, and the path of the node."""
 
     def begin_session(self, client: SessionOwner) -> int:
         self._last_session += 1

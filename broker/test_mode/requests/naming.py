@@ -63,9 +63,10 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Yields a tuple for each value in ``value`` that is neither a struct nor an array. The fields
-    of the tuple: the name of the field that contains the value's struct ("" at the top), the name
-    of the value's field, the value, and the resource type in the same struct (0 if it has none)."""
+    """Yields four elements for each primitive value at any depth of ``value``: the name of the
+    parent field, the name of the field itself, the primitive value, and the ``resource_type`` of
+    the struct (0 if it has none). The parent field contains the struct, alone or in an array; its
+    name is "" for the fields of ``value`` itself."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

@@ -29,7 +29,7 @@ class Silenced(Protocol):
     silences: int
 
     def speak(self) -> None:
-        """Called when a rule that delays the connection's responses ends."""
+        """Called when a rule ends that delayed the responses of this connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Gate(Rule):
 
 
 class ClientGate(Gate):
-    """A gate that lets the requests of other brokers pass."""
+    """Delays requests of clients. Does not delay requests of other brokers."""
 
     def meets(self, services: Services, request: Request) -> bool:
         is_of_broker = services.replicas is not None and request.connection.listener.is_inter_broker
@@ -164,8 +164,8 @@ class ClientGate(Gate):
 
 
 class Delay(Gate):
-    """A rule that delays each request by ``ms`` milliseconds, as a slow broker does. ``time`` is
-    the system's time."""
+    """A rule that delays each request by ``ms`` milliseconds, as a slow broker does. The delay is
+    measured with the system's clock, which ``time`` contains."""
 
     def __init__(self, which: Filter, ms: float, time: Time, times: int | None = None) -> None:
         super().__init__("delay", which, {"ms": ms}, times)
@@ -179,8 +179,8 @@ class Delay(Gate):
 
 
 class StopAnswering(Gate):
-    """A rule under which the broker reads requests but does not handle them. The rule also delays
-    unsent responses to the same clients."""
+    """A rule under which the broker reads requests but does not handle them. If the rule applies to
+    all requests of a client, it also delays the responses that this client has not got yet."""
 
     def __init__(self, which: Filter, times: int | None = None) -> None:
         super().__init__("stop_answering", which, {}, times)

@@ -77,7 +77,7 @@ async def run(tested: Clocked) -> Answer:
 
 
 async def set_wall(tested: Clocked, wall_ms: int) -> Answer:
-    """Sets the wall clock; a later time advances both clocks."""
+    """Sets the wall clock. A later time than the present one also advances the monotonic clock."""
     await _loaded(tested)
     try:
         with tested.holding_clients():

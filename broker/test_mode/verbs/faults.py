@@ -25,7 +25,7 @@ _FILTERS = ("api", "group", "topic", "client_id")
 
 
 def which(given: Given) -> Filter:
-    """Returns the filter of requests that the arguments of a verb describe."""
+    """Returns a filter of requests from a verb's arguments api, group, topic and client_id."""
     api = given.get("api")
     return Filter(
         None if api is None else _APIS[api],

@@ -253,8 +253,8 @@ async def test_aiokafka_clients_work_under_a_frozen_clock(muster: Tested) -> Non
 
 
 def test_requests_are_not_handled_during_a_clock_advance(muster: Tested) -> None:
-    """The timestamps of the records are the append times of the broker. No timestamp is between
-    start and end of the advance."""
+    """The broker sets the timestamp of each record to the time of its append. No record has a
+    timestamp between the start and the end of the advance."""
     orders(muster, **{"message.timestamp.type": "LogAppendTime", "retention.ms": -1})
     stood = muster.post("/time/freeze")["wall_ms"]
     with Wire(muster.port) as wire:

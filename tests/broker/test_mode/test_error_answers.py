@@ -1,5 +1,5 @@
-"""Test mode can inject each error into the response of each API, for the elements of the request
-and in each version."""
+"""Test mode can inject each error into the responses of each API, in every version and for every
+element of the request."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ BY_TABLES = [
     for api, version in EVERY
     if api not in (ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS)
 ]
-"""All APIs in all versions, except AlterReplicaLogDirs and DescribeLogDirs. The responses of these
-two APIs have other elements than their requests."""
+"""All APIs in all versions, except AlterReplicaLogDirs and DescribeLogDirs. A response of these two
+APIs does not have one element for each element of the request."""
 NAME_NOTHING = ("CreateAcls", "DeleteAcls", "WriteTxnMarkers")
 """APIs whose response elements have no names. The n-th element of a response belongs to the n-th
 element of the request."""

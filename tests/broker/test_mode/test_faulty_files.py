@@ -26,8 +26,8 @@ def under(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 
 def refused(work: Callable[[], object], code: int = errno.ENOSPC) -> bool:
-    """Returns True if ``work`` raises an OSError with this errno, and False if it raises no error.
-    Other errors are raised."""
+    """Returns True if ``work`` raises an OSError with the errno ``code``, and False if it raises an
+    OSError with another errno or no error."""
     try:
         work()
     except OSError as error:

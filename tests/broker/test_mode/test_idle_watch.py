@@ -1,4 +1,5 @@
-"""The clock of a test broker waits for work in progress, but not for rounds that can't end."""
+"""Tests that the clock of a test broker waits for work in progress, but not for one execution of
+repeated work that hangs."""
 
 from __future__ import annotations
 

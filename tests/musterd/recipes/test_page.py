@@ -34,8 +34,8 @@ WITHOUT = {
     "A poison record in a share group": ("AcknowledgeType.REJECT", "AcknowledgeType.RELEASE"),
     "A worker that is slower than its lock": ("if order not in self.invoices", "if order"),
 }
-"""By title of a recipe: a piece of its code, and a replacement. The recipe must fail with the
-replacement, because the behaviour that it tests is then missing."""
+"""By title of a recipe: a text in the code of the recipe, and a replacement for this text. The
+replacement removes the behaviour that the recipe tests, so the recipe must fail with it."""
 
 
 def blocks(language: str, recipes: str = RECIPES) -> dict[str, list[str]]:

@@ -28,7 +28,8 @@ NO_OFFSET = {
     "kafka-python": "NoOffsetForPartitionError",
     "java": "NoOffsetForPartitionException",
 }
-"""The error when no offset is committed and auto.offset.reset is none, by client library."""
+"""By client library: the error that a consumer raises if no offset is committed and
+auto.offset.reset is none."""
 TELLS_OF_LOSS = {"confluent-kafka", "kafka-python", "java"}
 """The client libraries that report lost partitions as lost. aiokafka reports lost partitions as
 revoked."""

@@ -134,8 +134,8 @@ class Producer:
 
 
 def name_of(error: Exception) -> str:
-    """Returns the library's name of an error: the error code of librdkafka, or the name of the
-    class."""
+    """Returns the name of an error in the client library: for librdkafka the error code, otherwise
+    the name of the exception's class."""
     code = error.args[0] if error.args else None
     named = getattr(code, "name", None)
     return str(named()) if callable(named) else type(error).__name__
