@@ -97,8 +97,8 @@ class Checkpoints:
             write_offsets(self._fs, path, offsets)
 
     def shown(self, topic: str) -> list[TopicPartition]:
-        """Called when a new topic has become visible. Returns the topic's partitions in `made`, and
-        removes them from `made`."""
+        """Called when a new topic has become visible. Removes the topic's partitions from `made`,
+        and returns them."""
         keys = [key for key in list(self.made) if key[0] == topic]
         for key in keys:
             self.made.pop(key, None)

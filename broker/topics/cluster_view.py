@@ -1,7 +1,7 @@
-"""The cluster's brokers and leaders, as responses to clients show them. `AloneView` shows a
-standalone broker as the whole cluster. In a cluster, the view contains exactly the metadata that
-the controller sent last (`broker/cluster/metadata_cache.py`), so that all brokers return the same
-metadata."""
+"""The brokers and leaders of the cluster, as the broker shows them in responses to clients. A
+standalone broker uses `AloneView`, which shows a cluster of this one broker. In a cluster, the view
+contains exactly the metadata that the controller sent last (`broker/cluster/metadata_cache.py`), so
+that all brokers return the same metadata."""
 
 from __future__ import annotations
 

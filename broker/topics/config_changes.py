@@ -68,8 +68,9 @@ class ConfigRefused(Exception):
 
 
 class SettingsStore(Protocol):
-    """Stores the settings that topics, brokers and groups override. `TopicAdmin` stores them in
-    files, `ClusterConfigs` in ZooKeeper. After OSError or CannotChange nothing has changed."""
+    """Stores the settings that topics, brokers and groups have of their own. `TopicAdmin` stores
+    them in files, `ClusterConfigs` in ZooKeeper. If a method raises OSError or CannotChange, no
+    setting has changed."""
 
     @property
     def changing(self) -> asyncio.Lock:
@@ -233,7 +234,8 @@ class ConfigChanges:
         return [await each.prepared(changed) for each in self._preparing]
 
     def _use(self, fresh: list[Any]) -> None:
-        """Applies the data that `_prepared` returned. Called before `apply`."""
+        """Makes each object in `_preparing` use its data in ``fresh``, which `_prepared` returned.
+        Called before `apply`."""
         for each, its_own in zip(self._preparing, fresh, strict=True):
             each.use(its_own)
 

@@ -86,8 +86,8 @@ class Deletions:
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """Returns the shards that still have committed offsets of a deleted topic of this name. The
-        value of a shard is a log offset: all records of these committed offsets are before it."""
+        """Returns a log offset for each shard that must still drop committed offsets of a deleted
+        topic ``name``. The shard drops the commits before this log offset."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
@@ -120,8 +120,8 @@ class Deletions:
         return deleted
 
     def begin(self, topic: Topic) -> None:
-        """Begins to remove the files of a topic whose creation failed. Clients have never seen the
-        topic, and the registry already has it as deleted."""
+        """Begins to remove the files of a topic whose creation failed. No client has seen the
+        topic. In the registry, the topic is already deleted."""
         self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:

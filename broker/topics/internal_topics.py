@@ -65,8 +65,8 @@ class InternalTopics:
             self._spawn(self._create_all(wanted), "internal topics")
 
     def faults(self, topics: Iterable[InternalTopic]) -> dict[str, str]:
-        """Returns, by topic name, the reason why the last attempt to create a topic failed. Other
-        topics are omitted."""
+        """Returns the reason of each failed creation, by topic name. Omits those of ``topics``
+        whose last creation did not fail."""
         names = [topic.name for topic in topics]
         return {name: self._faults[name] for name in names if name in self._faults}
 

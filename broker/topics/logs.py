@@ -162,9 +162,9 @@ class LogManager:
         return missing
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
-        """Writes the checkpoints at the start. If the write fails, logs the error. Raises the
-        OSError if a setting let the broker start without lost data, because the old checkpoints
-        still list this data."""
+        """Writes the checkpoints at the start. If the write fails, logs the error. But if a setting
+        has allowed the start although data is missing, raises the OSError, because the old
+        checkpoints still list the missing data."""
         try:
             self.write_checkpoints()
         except OSError as error:
@@ -215,9 +215,9 @@ class LogManager:
                 )
 
     def make(self, topic: Topic, indexes: Iterable[int] | None = None) -> TopicLogs:
-        """Creates directories and logs, by default for all partitions of a topic. They are
-        invisible until `show` is called. After OSError all new directories are removed; after
-        LeftBehind some of them remain."""
+        """Creates directories and logs, by default for all partitions of a topic. The logs are
+        invisible until `show` is called. Raises OSError after it has removed all new directories,
+        or LeftBehind if it could not remove some of them."""
         entry = self._entry(topic)
         made: list[str] = []
         try:
@@ -263,8 +263,8 @@ class LogManager:
             raise LeftBehind(error.errno, error.strerror, error.filename) from stays
 
     def show(self, entry: TopicLogs) -> None:
-        """Makes the new partitions in ``entry``, the result of `make`, visible. The existing
-        partitions of the topic remain."""
+        """Makes the topic ``entry``, which `make` returned, visible with its new partitions. The
+        existing partitions of the topic remain."""
         old = self.topics.get(entry.topic.name)
         if old is not None:
             entry.add(old.partitions)

@@ -71,7 +71,7 @@ class LongPolls:
         for each request that waits for it."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
-        """The number of heap entries whose wait has ended."""
+        """The number of entries in the heap of deadlines whose Fetch does not wait any more."""
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._woken: dict[Waiter, None] = {}
@@ -126,7 +126,8 @@ class LongPolls:
                 self._wake_soon(waiter)
 
     def appended_behind(self, topic: str, partition: int, size_bytes: int) -> None:
-        """Counts an append of ``size_bytes`` that only followers may read so far."""
+        """Counts an append of ``size_bytes`` for the waiting fetches of followers. Consumers can't
+        read these records before the high watermark advances."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.to_end:
                 waiter.missing_bytes -= size_bytes

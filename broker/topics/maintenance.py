@@ -42,8 +42,8 @@ class Maintenance:
         self.checkpoints_written = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._unflushed_ms: dict[Partition, int] = {}
-        """By partition with unflushed records: the monotonic time in ms at which such records were
-        first noticed."""
+        """For each partition with unflushed records: the monotonic time in ms at which
+        `Maintenance` first noticed that the partition has unflushed records."""
 
     def start(self) -> None:
         config = self._config
@@ -137,8 +137,9 @@ class Maintenance:
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """Returns 0 if the check for expired producers must run, because a log has a producer that
-        can expire. Returns None if the check can be skipped. See `Background.every`."""
+        """Returns 0 if a log has a producer that can expire, so that the check for expired
+        producers must run. Returns None if the check can be skipped. `Background.every` describes
+        the use of this result."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
@@ -155,8 +156,8 @@ class Maintenance:
         slices.end()
 
     async def tend_crowds(self) -> None:
-        """Writes pending snapshots of producer states, and removes producers above the maximum
-        number of producers."""
+        """Writes the producer images of logs that wait to be written, and removes producers if
+        there are more than the maximum number."""
         slices = self._slicer.work("producers")
         unwritten: list[Partition] = []
         counts: dict[Partition, int] = {}
@@ -225,8 +226,8 @@ class Maintenance:
 
     def _flush_period_ms(self) -> int:
         """Returns the interval in ms between two checks of flush.ms: half of the shortest flush.ms,
-        between 10 and 1000. In Kafka, log.flush.scheduler.interval.ms is this interval, and its
-        default means that Kafka never checks flush.ms."""
+        but between 10 and 1000. Kafka uses log.flush.scheduler.interval.ms instead; with the
+        default of this setting, Kafka never checks flush.ms."""
         topics = self._logs.topics.values()
         shortest: int = min((topic.settings["flush.ms"] for topic in topics), default=LONG_MAX)
         return max(10, min(shortest // 2, 1000))
@@ -252,8 +253,8 @@ class Maintenance:
 
 
 def level(counts: Iterable[int], limit: int) -> int:
-    """Limits each count to a cap. Returns the largest cap for which the sum of the limited counts
-    is at most ``limit``."""
+    """Returns the highest cap for which the sum of the counts is at most ``limit`` after each count
+    above the cap is lowered to the cap."""
     ascending = sorted(counts)
     for index, count in enumerate(ascending):
         share = limit // (len(ascending) - index)

@@ -38,8 +38,8 @@ logger = structlog.get_logger(__name__)
 POLICY = "cleanup.policy"
 _COMPACTED: Mapping[str, str] = {POLICY: "compact"}
 _KEPT: Mapping[str, str] = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Settings that disable deletion by time and size. Kafka omits retention.bytes, so that the
-broker's log.retention.bytes would apply."""
+"""Settings under which no record is deleted because of its age or the log's size. Kafka does not
+set retention.bytes, so that the broker setting log.retention.bytes would delete records."""
 _REPLICAS = 1
 
 
@@ -52,8 +52,8 @@ class OwnedTopic:
     keeps: str
     """A noun for the contents of the topic, for log lines and errors."""
     keys: str
-    """A noun for error texts, such as "groups": the things whose ids determine the partition of a
-    record."""
+    """The plural noun, for error texts, of the objects whose ids determine the partition of a
+    record, such as "groups"."""
     partitions_setting: str
     replication_setting: str
     segment_setting: str
@@ -83,7 +83,7 @@ class OwnedTopic:
         return configs
 
     def partitions(self, config: Config) -> int:
-        """Returns the number of partitions at the topic's creation."""
+        """Returns the number of partitions with which the broker creates the topic."""
         count: int = config[self.partitions_setting]
         return count
 

@@ -119,7 +119,8 @@ class Partition:
         settings no longer requires it."""
         self._probe: Task[None] | None = None
         self._hurry: Event | None = None
-        """An event that ends the pause before the next write attempt."""
+        """While the partition pauses before it retries a failed write: an event that ends this
+        pause."""
         self._timer: TimerHandle | None = None
         """The timer that fires at the earliest deadline of the waiting replies."""
         self._timer_ms = NEVER
@@ -166,9 +167,9 @@ class Partition:
         return self._stable.offset(self.high_watermark)
 
     def producers_of(self, producer_id: int) -> ProducerStates:
-        """Returns the states against which a producer's batches are checked. If the log has an
-        owner, these are the owner's states, since the owner may have accepted batches that are not
-        appended yet."""
+        """Returns the states for the check of a producer's batches. If a coordinator owns the log,
+        these are the coordinator's states, since it may have accepted batches that are not appended
+        yet."""
         owner = self.owner
         return self.log.producers if owner is None else owner.producers.of(producer_id)
 
@@ -232,10 +233,10 @@ class Partition:
                 self._arm(self._waiting[-1][1])
 
     def bytes_for_waiters(self, size_bytes: int) -> int:
-        """Returns by how many bytes an append of ``size_bytes`` satisfies waiting fetches.
+        """Returns the number of bytes that an append of ``size_bytes`` counts for waiting fetches.
 
-        An append to a new segment satisfies every waiting fetch: the position of the fetch is then
-        in an older segment, where a fetch never waits.
+        Usually this is ``size_bytes``. It is NEVER, which ends every wait, if the append is the
+        first in a new segment: a fetch whose position is in an older segment does not wait.
         """
         active_from = self.log.segments.active.base_offset
         if active_from == self._active_from:
@@ -300,7 +301,7 @@ class Partition:
         *,
         by_all: bool,  # noqa: ARG002
     ) -> None:
-        """Delivers a producer's reply as `when_stable` does.
+        """Delivers the reply to a Produce when its records are stable, as `when_stable` does.
 
         In a cluster, a subclass waits for all in-sync replicas if ``by_all`` is True, otherwise for
         the leader's flush. It waits for at most ``timeout_ms``.

@@ -29,4 +29,5 @@ class PartitionServices:
     writes: Writes
     """Counts the durations and sizes of writes to topics that no coordinator owns."""
     owned_writes: Mapping[str, Writes]
-    """Durations and sizes of writes to a coordinator's topic, by topic."""
+    """For each internal topic of a coordinator, by name: the durations and sizes of writes to its
+    partitions."""

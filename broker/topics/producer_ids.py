@@ -44,8 +44,8 @@ class ProducerIdPool:
         self._spawn = spawn
         self._refilling: asyncio.Task[None] | None = None
         self._tried: asyncio.Future[bool] | None = None
-        """The result of the first attempt to reserve a block in the current refill, or in the last
-        refill if none is in progress. It is True if a block was reserved."""
+        """The result of the first attempt of the last refill, which may still be in progress. It is
+        True if a block of producer ids was reserved."""
 
     def refill(self) -> None:
         """Starts to reserve a block if one is needed. Returns immediately."""

@@ -56,10 +56,10 @@ class DeletedTopic(NamedTuple):
 
     topic: Topic
     offsets_below: Mapping[int, int] | None = None
-    """By partition of ``__consumer_offsets``: a log offset. Commits for the topic's name before
-    this log offset belong to the deleted topic; later commits belong to a newer topic with the same
-    name. Partitions whose shard has dropped the commits of the deleted topic are omitted. None
-    without a newer topic."""
+    """None if no newer topic has the same name. Otherwise a log offset, by partition of
+    ``__consumer_offsets``: commits for the name before this log offset belong to the deleted topic,
+    later commits to the newer topic. When a shard has dropped the commits of the deleted topic, its
+    partition is omitted."""
 
 
 class BrokerNode(NamedTuple):
@@ -193,8 +193,8 @@ class StoredRegistry(Registry, Protocol):
 
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
         """Stores a new or changed topic durably. The topic stays invisible until `show` is called.
-        ``offsets_below`` is recorded for a deleted topic with the same name. Blocks; must be called
-        outside the event loop's thread."""
+        ``offsets_below`` is stored as `DeletedTopic.offsets_below` of a deleted topic with the same
+        name. Blocks; must be called outside the event loop's thread."""
 
     def show(self, topic: Topic) -> None:
         """Makes a stored topic visible, in place of its previous state."""

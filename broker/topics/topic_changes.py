@@ -95,8 +95,8 @@ class TopicChanges(Protocol):
         coordinator. Raises the exceptions of `create`."""
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """Does the same as `ensure` for the topic of a coordinator. If this method returns a topic,
-        the coordinator's shards already exist."""
+        """Does the same as `ensure` for the topic of a coordinator. Returns the topic only if the
+        coordinator's shards already exist."""
 
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None

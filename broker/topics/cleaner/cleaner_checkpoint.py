@@ -78,8 +78,9 @@ class CleanerCheckpoint:
         )
 
     def changes_in_ms(self, log: PartitionLog, now_ms: int) -> int | None:
-        """Returns the number of ms until either the result of `judge` changes or the active segment
-        is rolled, in a log to which nothing is appended. Returns None if neither will happen."""
+        """Returns the time in ms until the result of `judge` changes or the active segment is
+        rolled, whichever is first, if nothing is appended to the log. Returns None if neither will
+        happen."""
         facts = segment_facts(log.segments)
         return changes_in_ms(facts, log.active.first_timestamp_ms, log.config, now_ms)
 
@@ -102,8 +103,8 @@ class CleanerCheckpoint:
 
 
 def _stable(log: PartitionLog) -> tuple[int, int]:
-    """Returns the first offset that the cleaner must not clean yet: the offset of a record of an
-    open transaction, or of a record above the high watermark. Also returns the position of this
+    """Returns the offset below which the cleaner may clean the log now. Records from this offset on
+    are above the high watermark or may be in an open transaction. Also returns the position of this
     offset in its segment, in bytes."""
     offset = log.first_uncleanable_offset
     if offset == log.log_end_offset:

@@ -62,12 +62,13 @@ class CleanerWorker:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``. For each cleaned group of segments, awaits ``on_group`` while the process
-        cleans the next group.
+        """Runs ``job`` in the cleaner process. For each cleaned group of segments, awaits
+        ``on_group`` while the process cleans the next group.
 
-        ``producers`` are sent in pieces, so that the loop can run other work in between. Raises
-        CleaningFailed and the exceptions of ``on_group``. If a failure occurs and the process has
-        not reported it, this method kills the process, and the next job starts a new process.
+        The process gets ``producers`` in several messages, one per mapping, so that the event loop
+        can run other work between two messages. Raises CleaningFailed and the exceptions of
+        ``on_group``. If a failure occurs and the process has not reported it, this method kills the
+        process, and the next job starts a new process.
         """
         if self._idle is not None:
             self._idle.cancel()

@@ -44,9 +44,9 @@ OWNED_CHECK_MS = 100
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
-"""A coordinator's partition with more superseded than live records is cleaned immediately if it has
-this number of dirty bytes, and otherwise after `OWNED_WAIT_MS`. At thousands of commits per second,
-a cleaning after each MiB used a sixth of the CPU time."""
+"""The number of dirty bytes with which a coordinator's partition with more superseded than live
+records is cleaned immediately. With fewer dirty bytes it is cleaned after `OWNED_WAIT_MS`. At
+thousands of commits per second, a cleaning after each MiB used a sixth of the CPU time."""
 OWNED_RETRY_MS = 1000
 OWNED_RETRY_MS_MAX = 60_000
 """The longest time in ms between two attempts to clean a partition of a coordinator's topic. It is
@@ -72,7 +72,8 @@ class Owner(Protocol):
         """Returns the log offset of the newest snapshot. A load needs all tombstones after it."""
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Waits until the cleaner may replace the segments before the active segment."""
+        """Called before the cleaner replaces inactive segments of the log by cleaned segments.
+        Returns when the cleaner may do this."""
 
 
 class Cleaner(Protocol):
@@ -87,11 +88,12 @@ class Cleaner(Protocol):
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``. After each cleaned group of segments, awaits ``on_group`` while the next
-        group is already being cleaned.
+        """Runs ``job``. Calls ``on_group`` for each cleaned group of segments; the next group is
+        already being cleaned during this call.
 
-        Passes ``producers`` one by one, so that the loop can do other work in between. Raises
-        CleaningFailed, and the exceptions of ``on_group``, which end the job.
+        Passes the elements of ``producers`` to the job one by one, so that the event loop can do
+        other work in between. Raises CleaningFailed. An exception of ``on_group`` ends the job, and
+        is raised too.
         """
 
     async def stop(self) -> None: ...
@@ -173,8 +175,8 @@ class Cleaning:
         clean: Callable[[], Awaitable[bool]],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Starts a task that repeats two steps: it waits for ``pause_s``, and then calls ``clean``
-        until ``clean`` returns False."""
+        """Starts a task that repeats two steps: it pauses for the number of seconds that
+        ``pause_s`` returns, and then calls ``clean`` until ``clean`` returns False."""
 
         async def clean_all() -> None:
             while await clean():
@@ -229,8 +231,9 @@ class Cleaning:
         )
 
     def _is_heavy(self, log: PartitionLog, live: int) -> bool:
-        """Returns True if `weighs_too_much` demands a cleaning of the log now. The size of the
-        ``live`` records is estimated with the mean size of the records since the last cleaning."""
+        """Returns True if the log has so many dead records that it must be cleaned now, as
+        `weighs_too_much` defines it. ``live`` is the number of live records; their size is
+        estimated from the mean size of the records since the last cleaning."""
         size = log.size_bytes
         if size < OWNED_DEAD_BYTES_MIN:
             return False

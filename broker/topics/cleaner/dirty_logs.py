@@ -18,8 +18,8 @@ class Hosting(Protocol):
     """The coordinator that owns partitions of a topic."""
 
     def hosts(self, partition: int) -> bool:
-        """Returns True if the log of the partition has the cleaning schedule of coordinators' logs;
-        False if it has the schedule of other compacted logs."""
+        """Returns True if the coordinator owns the log of this partition now. `DirtyLogs` then
+        omits the log."""
 
 
 class DirtyLogs:
@@ -41,8 +41,9 @@ class DirtyLogs:
     def dirtiest(self, now: Now, roll: Callable[[PartitionLog], bool]) -> Partition | None:
         """Returns the partition whose log should be cleaned next; None if no log needs cleaning.
 
-        Logs beyond `max.compaction.lag.ms` come first, then the log with the largest dirty ratio.
-        ``roll`` is called for a log whose active segment is older than `max.compaction.lag.ms`.
+        A log that `max.compaction.lag.ms` requires to be cleaned comes first, then the log with the
+        largest dirty ratio. ``roll`` is called for a log whose active segment is older than
+        `max.compaction.lag.ms`.
         """
         due: list[tuple[bool, float, Partition]] = []
         for partition in self._compacted():

@@ -45,8 +45,8 @@ class FileConsumerPaths:
         self._path = os.path.join(directory, FILE)
         self._offsets: dict[tuple[str, str, int], int] = {}
         self._live_bytes = 0
-        """The approximate total size in bytes of the valid lines. It is not updated when an offset
-        gets more digits."""
+        """The approximate total size in bytes of the valid lines. An offset that gets more digits
+        does not change this value."""
         self._unflushed = 0
         """The number of lines that have not been fsynced."""
         self._file: File | None = None
@@ -109,7 +109,8 @@ class FileConsumerPaths:
         self._name_unsynced = False
 
     def take(self, entries: Sequence[OldOffset]) -> None:
-        """Makes written offsets visible to `fetch`."""
+        """Stores offsets in memory after they were written to the file, so that `fetch` returns
+        them."""
         for group_id, topic, partition, offset in entries:
             self._offsets[group_id, topic, partition] = offset
 

@@ -252,8 +252,8 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def _keep_spares(self) -> None:
-        """Creates the spare files. On a full disk, a change of the registry is written to a spare
-        file. Logs an error."""
+        """Creates the spare files, to which changes of the registry are written while the disk is
+        full. Logs a failure."""
         for file in (self._topics_file, self._configs_file):
             try:
                 file.keep_spare()

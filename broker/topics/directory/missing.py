@@ -32,8 +32,8 @@ SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
 """The files with security settings. Without such a file, the broker would allow operations that
 were denied before."""
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
-"""The files that are listed in ``topics.json`` after they were created. If a listed file is missing
-at a start, it was lost."""
+"""The files whose names are added to ``topics.json`` after their creation. If such a file is listed
+there but missing at a start, it was lost."""
 SETTING = "log.recovery.missing"
 _NAMED_MAX = 5
 """The maximum number of missing names in an error message."""
@@ -88,8 +88,8 @@ def check_adopted(
     no_list: bool,
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory if a checkpoint lists a partition of an adopted topic, but the partition
-    is not on disk.
+    """Raises BadDirectory if a checkpoint lists a partition that is not on disk, and the topic is
+    adopted: only its directories exist, because another broker wrote them.
 
     ``found`` has the number of partitions on disk for each adopted topic. If ``no_list`` is True,
     topics without a directory are checked too. `check_partitions` describes the other arguments. A

@@ -104,8 +104,9 @@ class ReservedFile:
             raise
 
     def _keep_name(self) -> str | None:
-        """Gives the present file a second name, as a hard link. When another file replaces it, the
-        disk then keeps its blocks. Returns the second name, or None if the link failed."""
+        """Gives the present file a second name, as a hard link. If another file then replaces the
+        file at its first name, the content stays on the disk under the second name. Returns the
+        second name, or None if the link failed."""
         before = self.path + _BEFORE
         try:
             self._fs.remove(before)
@@ -115,8 +116,9 @@ class ReservedFile:
         return before
 
     def _settle(self, before: str | None) -> None:
-        """Fsyncs the directory after the new file was renamed. If the fsync fails, restores the old
-        file, which is now at the path ``before``, and raises NotSettled."""
+        """Fsyncs the directory after the new file was renamed to `path`. If the fsync fails,
+        renames the old file from ``before`` back to `path`, or removes the new file if ``before``
+        is None. Then raises NotSettled."""
         try:
             self._fs.fsync_directory(os.path.dirname(self.path))
         except OSError as error:
@@ -141,7 +143,8 @@ class ReservedFile:
         self._spare_bytes = size
 
     def _write_new(self, data: bytes, path: str) -> None:
-        """Writes a new file at ``path``. Removes it on OSError."""
+        """Writes ``data`` to a new file, and renames it to ``path``. Removes the new file on
+        OSError."""
         new = self.path + _NEW
         try:
             self._fs.remove(new)

@@ -61,13 +61,13 @@ def put_strays_aside(
 def put_away_among(
     fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
-    """Returns the partitions, such as orders-0, whose replicas in a data directory were deleted.
-    ``names`` are all names in the directory; the name of a deleted replica's directory ends with
-    ``suffix``.
+    """Returns the partitions, such as orders-0, whose replicas in the data directory ``directory``
+    were deleted. ``names`` has all names in this directory. After its deletion, the name of a
+    replica's directory ends with ``suffix``.
 
-    A checkpoint may still list such a partition if the disk was full. A deleted replica of an
-    earlier topic with the same name is omitted, so that lost partitions of a recreated topic are
-    reported as missing.
+    A checkpoint may still list such a partition if the disk was full at the deletion. Deleted
+    replicas of an earlier topic with the same name are left out, so that missing partitions of the
+    recreated topic are reported.
     """
     found = []
     for name in names:

@@ -21,9 +21,9 @@ from replication.leader import LedReplicas
 
 
 class Follows(Protocol):
-    """The fetch session of a follower, as `IdleFollowers` sees it. The requests of the session skip
-    a partition while it is idle. `IdleFollowers` calls `stirred` when an idle partition has
-    changed."""
+    """The fetch session of a follower, as `IdleFollowers` sees it. While a partition is idle, the
+    requests of the session skip it. When an idle partition changes, `IdleFollowers` calls the
+    session's method `stirred`."""
 
     used_ms: int
     """The monotonic time in ms at which the session's last request arrived."""
@@ -58,9 +58,9 @@ class IdleFollowers:
         return True
 
     def appended(self, led: LedReplicas) -> None:
-        """Handles an append to the log, after which no follower is idle. Notes for each idle
-        follower that it had all records before the append, and makes its parked Fetch read again.
-        Then empties the list.
+        """Called after an append to the log. The idle followers had all records before the append,
+        and now lack records. Notes for each of them that it was caught up, makes its parked Fetch
+        read again, and empties the list.
 
         The caller must call this before ``led`` has the new log end offset.
         """

@@ -271,8 +271,8 @@ class Replica(Partition):
 
     @property
     def epoch_end(self) -> int:
-        """The log end offset. The high watermark would be wrong here: a new leader may not know yet
-        that its records are committed, and a reader must not treat them as lost."""
+        """The log end offset. The high watermark could be too low: a new leader may not know yet
+        that its last records are committed. A reader would treat these records as lost."""
         return self.log.log_end_offset
 
     @property
@@ -282,8 +282,8 @@ class Replica(Partition):
         return self.led is not None and self.high_watermark < self.led.epoch_start_offset
 
     def follower_error(self, replica_id: int) -> int:
-        """Returns the error code for a fetch of broker ``replica_id``: NONE if it is a follower,
-        else UNKNOWN_LEADER_EPOCH, because it may be a follower in a newer leader epoch that this
+        """Returns the error code for a fetch of broker ``replica_id``: NONE if it is a follower. If
+        it is not, UNKNOWN_LEADER_EPOCH: it may be a follower in a newer leader epoch that this
         broker does not know yet. NOT_LEADER_OR_FOLLOWER if this broker is not the leader."""
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
@@ -344,8 +344,8 @@ class Replica(Partition):
         self._raise_to(step.high_watermark)
 
     def _raise_to(self, replicated: int) -> None:
-        """Advances the high watermark to ``replicated``, but while a flush of the log is due, at
-        most to the end of the flushed records."""
+        """Advances the high watermark to ``replicated``. While a flush of the log is due, the high
+        watermark stays at or below the end of the flushed records."""
         log = self.log
         stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
         if stable > self.high_watermark:
@@ -362,10 +362,10 @@ class Replica(Partition):
     def append_replicated(
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
-        """Appends batches from a leader's response, which must begin at the log end offset. Returns
-        the number of appended bytes. If it is less than the size of ``batches``, the caller must
-        call the method again with the other bytes. Raises NotFollower and LogPoisoned. Raises
-        CorruptRecords without changing the log."""
+        """Appends ``batches`` from a leader's response. They must begin at the log end offset.
+        Returns the number of appended bytes. If this is less than the size of ``batches``, the
+        caller must call the method again with the remaining bytes. Raises NotFollower and
+        LogPoisoned; also CorruptRecords, and the log is then unchanged."""
         self._followed()
         log = self.log
         now_ms = self._services.time.now().wall_ms

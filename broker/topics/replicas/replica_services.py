@@ -21,7 +21,8 @@ class LedPartition(Protocol):
     topic: str
     index: int
     state: PartitionState | None
-    """The state that the controller sent last, with later ISR changes."""
+    """The leader, ISR and epochs: the state that the controller sent last, updated by later changes
+    of the ISR."""
 
     @property
     def led(self) -> object | None:

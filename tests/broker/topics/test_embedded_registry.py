@@ -223,8 +223,8 @@ def version_of(fs: SimulatedFiles) -> int:
 
 
 def test_older_muster_version_refuses_a_directory_while_consumer_groups_are_served() -> None:
-    """The topic list then has version 3. An older Muster knows only versions 1 and 2, and its error
-    names the version."""
+    """While consumer groups are served, the topic list has version 3. An older Muster knows only
+    versions 1 and 2. It refuses the directory with an error that names the version."""
     fs = SimulatedFiles()
     registry = opened(fs)
     registry.finalize({"group.version": 0})

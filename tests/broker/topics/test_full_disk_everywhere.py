@@ -43,8 +43,8 @@ SETTINGS = {
 }
 DATA = "/data"
 FOR_HOW_MANY = (1, 3, 40, 1 << 30)
-"""The number of calls for which the disk is full. The last value means until the end of the
-sequence of operations."""
+"""The numbers of consecutive calls during which the disk is full. With the last number, the disk
+stays full until the end of the sequence of operations."""
 
 
 class End(Enum):
@@ -143,8 +143,8 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
 
 
 async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
-    """Runs `first_chapter` and `second_chapter` with a disk that is full for ``full_calls`` calls
-    from call number ``full_from`` on. Returns the disk."""
+    """Runs `first_chapter` and `second_chapter` on a disk without free space for ``full_calls`` of
+    the calls that need space, beginning with call number ``full_from``. Returns the disk."""
     fs, life = FillingFiles(), Life()
     fs.full = range(full_from, full_from + full_calls)
     for chapter in (first_chapter, second_chapter):

@@ -138,8 +138,8 @@ async def test_producer_ids_that_kafka_assigned_are_not_assigned_again(kafkas: P
 
 @pytest.mark.proves("transactions 24")
 async def test_open_transaction_of_kafka_is_aborted_at_its_timeout(kafkas: Path) -> None:
-    """The timeout expires while no broker runs. Muster aborts the transaction after the start of
-    Muster."""
+    """The timeout passes while no broker runs. Muster then aborts the transaction after its own
+    start."""
     time = time_after(TIMEOUT_MS // 1000 + 60)
     async with serving(kafkas, time=time) as broker:
         await eventually("the load", lambda: not broker.loading)

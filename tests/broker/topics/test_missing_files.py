@@ -276,9 +276,9 @@ def test_start_fails_when_an_adopted_directory_lacks_a_partition(
 def test_groups_do_not_load_when_a_partition_of_the_offsets_topic_is_missing(
     data: Path, with_snapshots: bool
 ) -> None:
-    """The data directory has nine of the ten partitions of the offsets topic, and no checkpoints.
-    The group ids in these partitions show that the topic had ten partitions, because the number of
-    partitions determines the partition of a group."""
+    """The partition of a group depends on its id and on the number of partitions. Partition 9 of
+    the ten partitions is missing, and so are the checkpoints. The broker detects this from group
+    ids that would be in another partition if the topic had nine partitions."""
     images = {path: path.read_bytes() for path in data.glob("*/groups.image")}
     foreign(data)
     shutil.rmtree(data / "__consumer_offsets-9")

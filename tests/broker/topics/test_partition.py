@@ -19,7 +19,8 @@ from tests.simulated_files import SimulatedFiles
 
 
 def not_now(work: Coroutine[Any, Any, None], name: str) -> Any:
-    """Discards a task instead of starting it, because the test flushes the log itself."""
+    """Replaces the function that starts background tasks. Closes the coroutine without running it,
+    because the test flushes the log itself."""
     work.close()
 
 

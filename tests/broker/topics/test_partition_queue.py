@@ -82,8 +82,8 @@ async def settled() -> None:
 
 
 class House:
-    """One partition with a simulated disk, a mock clock, and a list of the replies in their
-    order."""
+    """One partition with a simulated disk and a mock clock. ``answers`` lists the replies in the
+    order in which they were delivered."""
 
     def __init__(self, **settings: Any) -> None:
         self.fs = SimulatedFiles()
@@ -101,8 +101,8 @@ class House:
         return self.partition.log.log_end_offset
 
     def wait(self, offset: int, *names: str, **deadline: int) -> None:
-        """Registers a request that waits until ``offset`` is stable. The request has a ticket for
-        each name. The tickets record the reply 0."""
+        """Registers one ticket for each name. When ``offset`` is stable, each ticket gets the reply
+        0 and records it."""
         replies = [(Named(self, name), 0) for name in names]
         self.partition.when_stable(offset, replies, lambda _, error: type(error), **deadline)
 

@@ -475,8 +475,8 @@ async def test_marker_is_refused_below_min_insync_replicas() -> None:
 
 
 async def test_last_stable_offset_advances_when_high_watermark_passes_the_marker() -> None:
-    """The new leader replicated the record and the marker as a follower. In one case, the broker
-    restarts before it becomes leader."""
+    """The broker has replicated the record and the marker as a follower before it becomes the
+    leader. In one of two cases, it also restarts before it becomes the leader."""
     leading = House()
     leading.replica.lead(state(isr=(1,), replicas=(1,)))
     leading.replica.append(transactional(0), NOW_MS)

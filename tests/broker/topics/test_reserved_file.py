@@ -86,8 +86,9 @@ OPERATIONS = ("open", "write", "fsync", "rename", "remove", "link", "fsync_direc
 def test_failed_replace_of_a_reserved_file_leaves_old_or_new_content(
     operation: str, nth: int, power: bool
 ) -> None:
-    """After a failed `replace`, the file has the old content. If the fsync of the directory failed,
-    it may have the new content instead; then the file refuses every further `replace`."""
+    """A `replace` that fails leaves the old content in the file. The exception is a failed fsync of
+    the directory: the file then has the old or the new content, and refuses every further
+    `replace`."""
     chance = random.Random(f"{operation} {nth}")
     fs = SimulatedFiles()
     file = reserved(fs)
