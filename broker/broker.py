@@ -247,8 +247,8 @@ class Broker:
         )
 
     def _set_mode(self, mode: BrokerMode) -> None:
-        """Stores ``mode``, which has opened the logs before this call, and makes all other parts of
-        the broker."""
+        """Stores ``mode``, and makes all parts of the broker that need it. ``mode`` must have
+        opened the logs already."""
         self.mode = mode
         self.registry, self.logs = mode.registry, mode.logs
         if mode.stores is None:
@@ -262,10 +262,10 @@ class Broker:
     def _make_parts(self) -> None:
         """Makes the parts that use the logs, each with its dependencies.
 
-        In two pairs, each part depends on the other part. First pair: the deletion of topics makes
-        the shards drop offsets, and the shards report when the offsets are dropped. Second pair: a
-        request can change a setting of the server, and the server handles requests. The part that
-        is made first gets a function that returns the other part.
+        Two pairs of parts need each other. First pair: the deletion of topics makes the shards drop
+        offsets, and the shards report to it when the offsets are dropped. Second pair: a request
+        can change a setting of the server, and the server handles requests. The part that is made
+        first gets a function that returns the other part.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)

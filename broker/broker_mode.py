@@ -65,7 +65,7 @@ class Coordination:
 
 
 class BrokerMode(Protocol):
-    """The parts of a broker that depend on its mode."""
+    """The parts of a broker that differ between a standalone broker and a broker in a cluster."""
 
     registry: Registry
     logs: LogManager

@@ -70,8 +70,8 @@ class ClusterTransactionDuties(TransactionDuties):
             raise Superseded
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:  # noqa: ARG002
-        """Returns False. The coordinator with the later epoch ends the transaction, so this broker
-        does not try to outrank it."""
+        """Returns False, so that the shard does not begin a higher epoch: the broker that has the
+        later coordinator epoch ends the transaction."""
         return False
 
 
@@ -185,8 +185,9 @@ class InCluster(BrokerMode):
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:
-        """Returns the functions that hand over the leaderships and stop the broker's part in the
-        cluster. The broker calls them while it still serves its partitions."""
+        """Returns the first functions of a broker's stop, in the order of their calls. They move
+        the leaderships to other brokers, and then end the broker's work in the cluster. The broker
+        still serves its partitions while they run."""
         return (self.member.hand_over, self.member.stop, self.stores.stop, self.feature_levels.stop)
 
     def last_stops(self) -> Sequence[Stop]:

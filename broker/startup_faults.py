@@ -30,8 +30,8 @@ _BEARER: Final = "OAUTHBEARER"
 
 
 def startup_faults(config: Config) -> Iterator[Fault]:
-    """Yields the errors with which a broker with these settings would fail to start. Reads
-    keystores and truststores."""
+    """Yields the faults in these settings that would make the start of a broker fail. Reads the key
+    stores and trust stores."""
     for endpoint in [*config.listeners, *filter(None, [http_endpoint(config)])]:
         if endpoint.has_tls:
             yield from _store_faults(config, endpoint)
@@ -53,9 +53,9 @@ def _store_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
 
 
 def _names_in(config: Config, listener: str, sentence: str) -> tuple[str, ...]:
-    """Returns the key store and trust store settings of ``listener`` whose name, or else whose file
-    path, is in the error message ``sentence``. If no name or path is in it, returns all such
-    settings, and the name ``listeners``."""
+    """Returns the key store and trust store settings of ``listener`` that the error message
+    ``sentence`` is about. The message contains the name of such a setting or the path of its file.
+    If it contains none of them, returns all of these settings, and ``listeners``."""
     start = f"{HTTP}." if listener == HTTP else f"{START}{listener.lower()}."
     general = () if listener == HTTP else ("",)
     given = {

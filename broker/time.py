@@ -38,8 +38,8 @@ TRUSTED_MS = 200
 """If the event loop does not call `loop_lives` for this number of ms, it counts as paused, and the
 monotonic clock stops."""
 ALTERED_S_MAX = 1.0
-"""If a setting changes the length of a pause while a task sleeps in this pause, the task uses the
-new length after at most this number of seconds."""
+"""The maximum time in seconds until a sleeping task follows a setting that changes the length of
+its pause."""
 _ALWAYS = 1 << 62
 
 
@@ -159,7 +159,8 @@ class Time:
         return Threads(count, name)
 
     def start_thread(self, work: Callable[[], None], name: str) -> None:
-        """Runs ``work`` in a thread that ends with the process at the latest."""
+        """Runs ``work`` in a daemon thread: if ``work`` still runs when the process exits, the
+        process does not wait for it."""
         Thread(target=work, name=name, daemon=True).start()
 
     def wait_in_thread(

@@ -24,11 +24,11 @@ TURN_MS: Final = 200
 the queue, and forgets one earlier failure."""
 WAIT_MS_MAX: Final = 8000
 NAMES_MAX: Final = 20
-"""The maximum number of user names per address that get their own queue of failed logins. A name
-that has logged in from this address does not count."""
+"""For each address, the maximum number of user names that get their own queue of failed logins.
+Names that have already logged in from this address do not count."""
 NAME_KEPT_MS: Final = 60_000
-"""The time in ms for which a user name still counts towards `NAMES_MAX` after the broker has
-forgotten the last failed login with this name."""
+"""The time in ms for which a user name still counts towards `NAMES_MAX` after its last failed login
+is no longer remembered."""
 ADDRESSES_MAX: Final = 10_000
 """The maximum number of addresses with failures that are remembered. The address with the oldest
 failure is dropped first."""
@@ -45,9 +45,9 @@ class Guesses:
 
     def __init__(self) -> None:
         self._clear_ms: OrderedDict[str, dict[bytes, int]] = OrderedDict()
-        """By client address and key of a queue of failed logins (see the docstring of the module):
-        the time at which the broker forgets the last failure of the queue. Each failed login delays
-        this time by `TURN_MS`."""
+        """By client address, then by the key of a queue of failed logins (see the docstring of the
+        module): the time at which the broker forgets the last failure in the queue. Each failed
+        login moves this time `TURN_MS` ms into the future."""
         self._let_in: OrderedDict[tuple[str, bytes], None] = OrderedDict()
         """The client address and the user name (as a digest) of each successful login, the latest
         last."""

@@ -15,8 +15,8 @@ STRANGERS_MAX: Final = 2000
 """The maximum number of connections that have not logged in. Above this number, the broker finds
 the address with the most such connections, and closes the oldest of them."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
-"""The maximum number of undecoded bytes that connections without a login have in total. Above this
-number, the connection with the most bytes is closed."""
+"""The maximum total of undecoded bytes of all connections that have not logged in. Above this
+number, the broker closes the connection with the most undecoded bytes."""
 LOGIN_S_MAX: Final = 10.0
 """The maximum duration of a login in seconds. Apache Kafka has no such limit; it closes idle
 connections after ten minutes."""

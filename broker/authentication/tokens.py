@@ -106,8 +106,9 @@ class Tokens:
     # -- stored tokens
 
     def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
-        """Sets the store for changes. ``known`` are the tokens that the store contains. The call
-        takes some ms per token, because it computes the token's credentials."""
+        """Sets the store in which changes of tokens are saved. ``known`` are the tokens that the
+        store contains. The call takes some ms per token, because it computes the token's
+        credentials."""
         self._store = store
         for token in known:
             self._take(token, self._derived(token.token_id))

@@ -103,8 +103,8 @@ class Users:
         return sorted(self._known)
 
     def finder(self, mechanism: ScramMechanism) -> Find:
-        """Returns the function with which `ScramServer` finds the credential of a user. The
-        function returns None for a delegation token."""
+        """Returns the function that finds a user's SCRAM credential for `ScramServer`. This
+        function returns None if the client logs in with a delegation token."""
 
         def find(name: str, by_token: bool) -> Found | None:
             found = None if by_token else self.of(name).get(mechanism)

@@ -55,13 +55,12 @@ class Denial:
     operation: Operation
     kind: ResourceType
     name: str
-    """The first `NAME_SHOWN` characters of the resource's name. It is "" if any one resource of the
-    type would suffice, but the operation is allowed on none."""
+    """The first `NAME_SHOWN` characters of the resource's name. It is "" if the request needs the
+    operation on any one resource of the type, and the operation is allowed on none."""
     rule: str
     """The ACL that denied the operation, or a text that says that no ACL matches."""
     count: int
-    """The number of denied uses of the resource. A request counts once for each time that it names
-    the resource."""
+    """The number of denials. Each mention of the resource in a request counts."""
     first_ms: int
     last_ms: int
     """The time of the last occurrence, in Unix milliseconds."""
@@ -86,7 +85,7 @@ class Audit:
         self._lines = 0
         """The number of denials that were logged immediately in the current minute."""
         self._forgotten = 0
-        """The number of occurrences that were dropped from memory before they were logged."""
+        """The number of denied operations that were dropped from memory before they were logged."""
         self._timer: asyncio.TimerHandle | None = None
 
     def denied(

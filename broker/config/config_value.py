@@ -29,8 +29,8 @@ _RECORDS = {
     valid: re.compile(valid.split("-")[0] + r"-[0-9]{1,9}:[0-9]{1,18}")
     for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS, SHARE_STATE_RECORDS)
 }
-"""The syntax of one record (topic, partition and offset) in a setting that lists records of an
-internal topic. The key of the dict is the notation of the setting's valid values."""
+"""For settings that list records of an internal topic: the syntax of one record in the list (topic,
+partition and offset). The key is the text that describes the valid values of the setting."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,100}\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 """The syntax that Java's `Double.parseDouble` accepts for numbers; unlike Python's, without
@@ -82,8 +82,8 @@ def parse_value(setting: Setting, text: str) -> Value:
 
 
 def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
-    """Returns the minimum of a setting, its maximum, and one further valid value; each is None if
-    it does not exist."""
+    """Returns the minimum of a setting, its maximum, and one more valid value that may be outside
+    of this range; each is None if the setting has none."""
     found = _BOUNDS.fullmatch(setting.valid)
     if found is None:
         return None, None, None

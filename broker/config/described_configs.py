@@ -1,8 +1,8 @@
 """The settings in DescribeConfigs responses: values, sources and synonyms.
 
 Source: Kafka 3.9 ``ConfigHelper``. Several broker properties may be synonyms of one setting, such
-as log.retention.ms and log.retention.hours. If the setting is not set, the response has synonyms
-only if the first of these properties has a default, as in Kafka.
+as log.retention.ms and log.retention.hours. For a setting that is not set, the response lists
+synonyms only if the first of these broker properties has a default, as in Kafka.
 """
 
 from __future__ import annotations

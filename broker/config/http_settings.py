@@ -2,7 +2,8 @@
 
 If other machines can reach the HTTP address, the broker refuses to start without authentication, or
 if passwords would be sent without TLS. ``http.unprotected.allowed`` disables this check. On a
-loopback address, every user of the machine may read.
+loopback address no authentication is required, so every user of the machine can read the page and
+the API.
 """
 
 from __future__ import annotations

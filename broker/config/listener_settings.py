@@ -81,8 +81,8 @@ def split(name: str) -> SettingName | None:
 
 
 def row_of(name: str) -> Setting | None:
-    """Returns the row of a setting; None if the setting is unknown. For a name with the prefix of a
-    listener or mechanism, the row has the whole name."""
+    """Returns the definition of a setting; None if the setting is unknown. If ``name`` has the
+    prefix of a listener or mechanism, the definition contains the name with the prefix."""
     if name in BROKER:
         return BROKER[name]
     found = split(name)
@@ -193,8 +193,8 @@ def _of_mechanism(rest: str) -> tuple[str, str] | None:
 
 @cache
 def _names_by_variable() -> Mapping[str, str]:
-    """Returns all settings that can be set for one listener, with or without a mechanism. The
-    values are names of settings. A key is the same name in the form of an environment variable,
+    """Returns all settings that can be set for one listener, or for one mechanism of a listener. A
+    value is the name of a setting. Its key is the name in the form of an environment variable,
     without the prefix of the listener."""
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS

@@ -161,8 +161,9 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
 
 
 def base_name(name: str) -> str | None:
-    """Returns the name of the Kafka setting that ``name`` (a setting with a prefix, or a variable)
-    sets; None if it is unknown."""
+    """Returns the name of the Kafka setting that ``name`` sets. ``name`` is a setting, possibly
+    with the prefix of a listener or mechanism, or an environment variable. Returns None for unknown
+    names."""
     found = split(name)
     if found is not None:
         is_served = found.mechanism.upper() != UNSERVED

@@ -48,12 +48,12 @@ class Background:
         failed: Callable[[Exception], None],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Runs `repeat` as a task until the caller cancels the task. The watchdog reports it under
-        ``name``.
+        """Starts a task that runs `repeat` until the caller cancels the task. The watchdog reports
+        the task under ``name``.
 
-        Work that expires groups, offsets or other state passes ``idle_ms``. This function returns
-        the number of milliseconds after which a round of the work will have an effect, or None if
-        only an event can cause one. The pauses of such work use the broker's time; the pauses of
+        Work that expires groups, offsets or other state passes ``idle_ms``: a function that returns
+        the number of milliseconds for which the work has nothing to do, or None if it has nothing
+        to do until an event occurs. The pauses of such work use the broker's time; the pauses of
         other work use real time.
         """
         time = self._time.real if idle_ms is None else self._time

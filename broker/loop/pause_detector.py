@@ -17,7 +17,7 @@ logger = structlog.get_logger(__name__)
 
 BEAT_S = 0.1
 LOGGED_MS = 1000
-"""The length in ms from which a pause is logged."""
+"""The broker logs a pause whose length in ms is at least this number."""
 
 
 class PauseDetector:
@@ -25,7 +25,7 @@ class PauseDetector:
 
     def __init__(self, time: Time) -> None:
         self.pauses = 0
-        """The number of pauses that the clock has excluded."""
+        """The number of detected pauses. The broker's clock does not count the time of a pause."""
         self._time = time
         self._left_out_ms = 0
         """The total paused time in ms (`Time.left_out_ms`) when the periodic timer last fired. The

@@ -1,8 +1,9 @@
-"""The names under which the watchdog reports the broker's own work. docs/operate/metrics.md
-explains them.
+"""The names under which the watchdog reports work that does not belong to a request.
+docs/operate/metrics.md explains them.
 
-The work of a request has the name of its API instead. When the broker starts, it exports each name
-with the value 0. Otherwise Prometheus would not count the first event of each name.
+The watchdog reports the work of a request under the name of its API. When the broker starts, it
+exports a series with the value 0 for each name. Otherwise Prometheus would not count the first
+event of each name.
 """
 
 from __future__ import annotations

@@ -24,15 +24,16 @@ Result = TypeVar("Result")
 SLICE_NS = 4_000_000
 """The time in nanoseconds for which one slice may block the event loop."""
 RESUMED_NS = 100_000
-"""The maximum time in nanoseconds for which tasks that resume after a wait block the event loop in
-one iteration, all tasks together.
+"""In one iteration of the event loop, tasks that resume after a wait may run for this number of
+nanoseconds, all these tasks together.
 
 This is enough for one larger request or a few small ones.
 """
 
 
 class Slicer:
-    """Chooses the next slice for one broker. Only the event loop's thread may use this class."""
+    """Runs the long work of one broker in slices, and decides which work gets the next slice. Only
+    the event loop's thread may use this class."""
 
     def __init__(
         self, time: Time, watchdog: Watchdog | None = None, slice_ns: int = SLICE_NS

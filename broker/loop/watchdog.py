@@ -46,8 +46,8 @@ class Watchdog:
         """By the name of a kind of work: the longest time in nanoseconds for which counted work
         blocked the event loop."""
         self._counted_ns = 0
-        """The time at which a piece of work was last counted, in nanoseconds of the performance
-        counter."""
+        """The time at which the watchdog last counted work that blocked the loop, in nanoseconds of
+        the performance counter."""
 
     def ended(self, name: str, began_ns: int) -> None:
         """Called when the work ``name``, which began at ``began_ns``, has ended. Counts the work if
@@ -64,8 +64,9 @@ class Watchdog:
         return task
 
     async def watched(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs ``work``, and returns its result. Measures each step between two waits as a piece of
-        work named ``name``."""
+        """Runs the coroutine ``work``, and returns its result. Measures how long each step of
+        ``work``, from one wait to the next, blocks the event loop. ``name`` is the name of this
+        work."""
         return await self._stepped(name, work)
 
     @types.coroutine

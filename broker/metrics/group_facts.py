@@ -74,8 +74,8 @@ class GroupLooks:
 
     @cached_property
     def share(self) -> ShareLooks:
-        """Collects the facts about share groups. The module of `ShareLooks` is imported only at the
-        first use."""
+        """The object that collects the facts about share groups. Its module is imported only when
+        it is used for the first time."""
         from broker.metrics.share_looks import ShareLooks
 
         return ShareLooks(self._share_partitions)
@@ -148,9 +148,9 @@ class GroupLooks:
     def _all_read(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
     ) -> int | None:
-        """Returns the number of the group's partitions if a whole scan of the group is not needed:
-        the group has read all records, and partitions and owners are the same as at the last scan.
-        Otherwise returns None.
+        """Checks whether a whole scan of the group can be skipped: the group has read all records,
+        and its partitions and their owners are the same as at the last scan. Returns the number of
+        the group's partitions in this case, otherwise None.
 
         Most groups pass this check, which costs a tenth of a whole scan.
         """

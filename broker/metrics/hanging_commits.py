@@ -1,11 +1,11 @@
 """Finds pending offset commits whose transaction has ended, and logs the command that drops them.
 
-A log may have such commits if an earlier version of Muster wrote it. A producer of transaction
-version 1 keeps its epoch after a transaction. Therefore the earlier Muster accepted commits after
-the transaction's end (broker/cores/groups/records.py).
+A log has such commits only if an earlier version of Muster wrote it. This version accepted commits
+after the end of their transaction, because a producer of transaction version 1 keeps its epoch then
+(broker/cores/groups/records.py).
 
-OffsetFetch returns UNSTABLE_OFFSET_COMMIT for the group until the producer's next transaction,
-which would commit the pending offsets.
+Until the producer's next transaction, OffsetFetch returns UNSTABLE_OFFSET_COMMIT for the group. The
+end of this next transaction would commit the pending offsets.
 """
 
 from __future__ import annotations

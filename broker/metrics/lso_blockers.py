@@ -2,9 +2,9 @@
 that wait for these transactions.
 
 A partition knows the producer id of its oldest open transaction, and the coordinator knows the
-transactional id of this producer. The transaction hangs if it is not open for any transactional id;
-then only an operator can end it. But while this broker does not know all transactional ids, no
-transaction counts as hanging: while ids are being loaded or can't be read, or if other brokers
+transactional id of this producer. If no transactional id has this transaction open, the transaction
+hangs, and only an operator can end it. No transaction counts as hanging while this broker does not
+know all transactional ids: while ids are being loaded or can't be read, or if other brokers
 coordinate some ids. `LsoBlockers.refresh` collects the ids in steps. `LsoBlockers.of` uses the ids
 of the last `refresh`.
 

@@ -20,8 +20,8 @@ PARTITIONS_MAX = 1_000_000
 other pairs is not remembered."""
 MARKS_KEPT = 8
 MARKS_EVERY = 6
-"""The number of `Mark` objects of a topic that are made during the time after which a group with an
-unread record counts as late. MARKS_KEPT is larger, so that the kept marks cover this time."""
+"""The number of `Mark` objects that are made for a topic in a certain time: the time after which an
+unread record makes a group late. MARKS_KEPT is larger, so that the kept marks cover this time."""
 
 Columns = tuple[list[int], list[int]]
 """The partitions that have a commit, in ascending order, and the committed offset of each."""
@@ -73,7 +73,7 @@ class Standing:
 
 
 class Unclaimed(NamedTuple):
-    """Facts about a partition whose owner has not committed an offset in it. Scans collect them
+    """Facts about a partition that has an owner but no committed offset. Scans collect these facts
     from the first scan that saw this owner."""
 
     owner: str
@@ -96,8 +96,8 @@ class Look:
         self.after = Standing()
         self.now_ms = self.after.seen_ms = now_ms
         self._next = 0
-        """The index in the partitions of the previous scan at which the search for the next
-        partition begins."""
+        """An index in the list of partitions of the previous scan. The search for the next
+        partition begins at this index."""
 
     def at(self, partition: int, offset: int, committed_ms: int, start: int, end: int) -> Place:
         """Adds a partition that has a commit, and returns the partition's progress. Must be called
@@ -131,8 +131,9 @@ class Look:
 
     @staticmethod
     def all_read(standing: Standing, offsets: list[int], now_ms: int) -> None:
-        """Updates ``standing`` after a scan in which the group has read all records. The caller
-        must have checked that the partitions of the group are the same as in the previous scan."""
+        """Updates ``standing``, the result of the previous scan of a topic, when the group has read
+        all records of the topic. ``offsets`` are the committed offsets now. The caller must have
+        checked that the partitions of the group are the same as in the previous scan."""
         before = standing.offsets.tolist()
         if before != offsets:
             for place, (was, offset) in enumerate(zip(before, offsets, strict=True)):
@@ -143,8 +144,8 @@ class Look:
         standing.seen_ms = now_ms
 
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
-        """Records that a partition has an owner but no committed offset. The result has two times:
-        since when this owner has owned the partition, and when a scan first found that the log had
+        """Records that a partition has an owner but no committed offset. The result contains two
+        times: when a scan first found this owner, and when a scan first found that the log had
         grown since then."""
         kept = self.before.unclaimed.get(partition)
         if kept is None or kept.owner != owner:
@@ -155,9 +156,9 @@ class Look:
         return kept
 
     def after_owner(self, partition: int, end: int) -> Unclaimed:
-        """Returns the `Unclaimed` of a partition that has no commit and whose owner has left, and
+        """Returns the `Unclaimed` of a partition that has no commit and no owner any more, and
         keeps it for the next scan. Sets ``grown_ms`` if this is the first scan that sees records
-        after the offset `Unclaimed.end`."""
+        after `Unclaimed.end`."""
         kept = self.before.unclaimed[partition]
         if kept.grown_ms == _NEVER and end > kept.end:
             kept = kept._replace(grown_ms=self.now_ms)
@@ -173,8 +174,8 @@ class Progress:
         """The number of remembered pairs of a group and a partition."""
         self._groups: dict[str, dict[str, Standing]] = {}
         self._generations: dict[str, int] = {}
-        """The generation of each group at the last scan. A group is omitted if a partition with an
-        owner had no commit at this scan."""
+        """By group id: the generation of the group at the last scan. A group is missing if it had a
+        partition with an owner but without a committed offset at that scan."""
 
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
         """Returns a new scan of the offsets that a group has committed in a topic."""
@@ -205,12 +206,12 @@ class Progress:
     def unchanged(
         self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
     ) -> Mapping[str, Standing] | None:
-        """Returns the stored progress of a group, by topic, if it is still valid: the generation is
-        the same as in the last scan, and since then no partition got its first commit or lost its
-        commit. Committed offsets may have changed.
+        """Returns the stored progress of a group, by topic, if it is still valid. It is valid if
+        the generation and the partitions with a commit are the same as in the last scan; the
+        committed offsets themselves may have changed.
 
-        Returns None if the progress is not valid, or if a partition had an owner but no commit in
-        the last scan. The owners of partitions do not change within a generation.
+        Otherwise returns None. Also returns None if a partition had an owner but no commit in the
+        last scan. The owners of partitions do not change within a generation.
         """
         known = self._groups.get(group_id)
         if known is None or self._generations.get(group_id) != generation_id:
@@ -232,7 +233,7 @@ class Mark(NamedTuple):
 
 
 class Arrivals:
-    """The end offsets that topics had at a few times in about the last minute."""
+    """For each topic: the end offsets of its partitions at a few times in about the last minute."""
 
     def __init__(self) -> None:
         self._marks: dict[bytes, deque[Mark]] = {}
@@ -262,17 +263,18 @@ class Arrivals:
 
 
 def unread_since(marks: Sequence[Mark], place: Place, timestamp_ms: int | None, now_ms: int) -> int:
-    """Returns the wall time since which the first unread record exists: its timestamp, bounded by
-    the times of the marks between which the record was appended.
+    """Returns the wall time since which the first unread record exists. This is the timestamp of
+    the record, moved into the interval in which the record was appended. The times of two ``marks``
+    limit this interval.
 
-    The bounds are needed because a producer may set any timestamp. A record that has just been
+    The limits are needed because a producer may set any timestamp. A record that has just been
     copied from another topic may have an old timestamp; its group is not late. A record may have a
-    timestamp in the future; its group may still be late. If the timestamp is None, the latest
-    possible time is returned.
+    timestamp in the future; its group may still be late. If ``timestamp_ms`` is None, the end of
+    the interval is returned.
     """
     first = place.first_unread
     came_ms = now_ms
-    """An upper bound of the wall time in ms at which the first unread record was appended."""
+    """The latest wall time in ms at which the first unread record can have been appended."""
     for mark in reversed(marks):
         end = mark.ends[place.partition] if place.partition < len(mark.ends) else 0
         if end <= first:

@@ -32,11 +32,12 @@ WANTED_MAX = 200_000
 """The maximum number of queued lookups. While the queue is full, further lookups are dropped; the
 next scrape requests them again."""
 BEFORE_MS_MAX = 120_000
-"""Until the timestamp of a partition's first unread record is looked up, the age of an earlier
-first unread record is shown, if it was requested at most this number of ms ago."""
+"""While the timestamp of a group's first unread record is not known yet, the age of an earlier
+first unread record is shown. The timestamp of this earlier record must have been requested at most
+this number of ms ago."""
 KEPT_MIN = 10_000
-"""The minimum of `RecordTimes._kept_max`, which otherwise is twice the number of committed offsets.
-"""
+"""The lower limit of `RecordTimes._kept_max`. Above it, `_kept_max` is twice the number of
+committed offsets."""
 
 NOT_KNOWN = RecordTime(-1, False)
 
@@ -61,11 +62,12 @@ class _Asked:
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
-        """By partition: the offset of the first unread record in the latest request, and the wall
-        time at which a request had this offset for the first time."""
+        """By partition: the offset of the first unread record, according to the latest request, and
+        the wall time of the first request that had the same offset."""
         self.before: dict[int, tuple[RecordTime, int]] = {}
-        """By partition: the last known timestamp of an earlier first unread record, and the wall
-        time of the first request for the timestamp of this record."""
+        """By partition: the newest known timestamp of a record, and the wall time at which this
+        timestamp was first requested. The record was the first unread record of the partition at an
+        earlier time."""
 
 
 class RecordTimes:
@@ -86,16 +88,16 @@ class RecordTimes:
         """A cache of timestamps. When this dict is full, its content moves to `_older`. A timestamp
         in `_older` that is used again moves back."""
         self._older: dict[Key, RecordTime] = {}
-        """The previous content of ``recent``, without the timestamps that moved back. It is dropped
-        when ``recent`` is full again."""
+        """The previous content of ``recent``, from the last time when ``recent`` was full. A
+        timestamp that is used again is copied to ``recent``."""
         self._live = live
         self._kept_max = KEPT_MIN
-        """The maximum size of each of ``recent``, ``_older`` and ``_places``. When one of them
-        reaches ``_kept_max``, `_too_many` computes ``_kept_max`` again."""
+        """The upper limit of three numbers: the size of ``recent``, the size of ``_older``, and
+        ``_places``. When one of them reaches the limit, `_too_many` computes a new limit."""
         self._asked: dict[tuple[str, bytes], _Asked] = {}
         """By group and topic id: the offsets whose timestamps were unknown at the last lookup."""
         self._places = 0
-        """The number of partitions in ``_asked``, summed over all its values."""
+        """The total number of partitions in the values of ``_asked``."""
         self._wanted: dict[tuple[bytes, int], _Wanted] = {}
         self.waiting = 0
         """The number of queued lookups."""
@@ -108,8 +110,8 @@ class RecordTimes:
         """Queues a lookup for each key whose timestamp is unknown. All ``keys`` belong to one group
         and one topic.
 
-        ``partitions`` has this broker's replicas of the topic, by partition. Also stores the keys,
-        because `before` needs them later.
+        ``partitions`` has this broker's replicas of the topic, by partition. The keys are also
+        stored for later calls of `before`.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))
@@ -152,13 +154,13 @@ class RecordTimes:
             self._running = asyncio.get_running_loop().create_task(self._look_up())
 
     def before(self, group_id: str, key: Key, now_ms: int) -> tuple[RecordTime, int]:
-        """Returns an earlier age of a group in a partition, which is used while the timestamp of
-        the first unread record is not looked up yet.
+        """Returns a substitute for the timestamp of the first unread record of a group in a
+        partition, as long as this timestamp is not looked up.
 
-        The result is the timestamp of an earlier first unread record, and the wall time at which
-        this timestamp was first requested. If a group commits faster than records are looked up,
-        its age is therefore exact, but slightly out of date. Returns NOT_KNOWN if no such timestamp
-        is known, or if it was requested more than BEFORE_MS_MAX ago.
+        The substitute is the timestamp of an earlier first unread record, and the wall time at
+        which this timestamp was first requested. If a group commits faster than records are looked
+        up, its age is therefore exact, but slightly out of date. Returns NOT_KNOWN if no such
+        timestamp is known, or if it was requested more than BEFORE_MS_MAX ago.
         """
         topic_id, partition, first = key
         asked = self._asked.get((group_id, topic_id))
@@ -195,9 +197,9 @@ class RecordTimes:
     # -- what is kept
 
     def _too_many(self, kept: int) -> bool:
-        """Returns True if ``kept`` stored record times are too many. The limit is twice the number
-        of committed offsets, and at least KEPT_MIN. It is computed again only when ``kept`` has
-        reached it."""
+        """Returns True if ``kept``, the number of stored record times, has reached the limit: twice
+        the number of committed offsets, but at least KEPT_MIN. The limit is computed again only
+        when ``kept`` has reached the previous limit."""
         if kept < self._kept_max:
             return False
         self._kept_max = max(KEPT_MIN, 2 * self._live())

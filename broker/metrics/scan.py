@@ -65,8 +65,9 @@ class View:
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Called with the lags of some committed offsets of the group in one topic. ``owners`` has
-        the owners of partitions, or is empty if no view of the scan needs the owners."""
+        """Called with the lags of some committed offsets of the group; all of them are in one
+        topic. ``owners`` has the owner of each partition. It is empty if no view of the scan needs
+        the owners."""
 
     def end_topic(self, topic: str) -> None:
         """The scan calls this method at the end of a topic, when it has passed all committed
@@ -140,14 +141,14 @@ class Scan:
         slices.end()
 
     def late_steps(self) -> Iterator[int]:
-        """Passes groups to each `View` in ``views``, in steps: the groups whose record ages were
-        looked up after the scan. Ages that are still unknown are omitted."""
+        """Scans again, in steps, each group whose first scan found records of unknown age. Passes
+        the results to each `View` in ``views``, without the ages that are still unknown."""
         for seen in self._late:
             yield from self._group(seen, late=True)
 
     def steps(self) -> Iterator[int]:
-        """Scans everything, in steps. Yields the size of each step, which is at most STEP elements
-        or one member."""
+        """Scans all groups and topics. After each step, yields the number of elements of the step:
+        at most STEP, or all elements of one member."""
         for hosted in list(self.sources.groups.hosted_shards):
             alone = [
                 each

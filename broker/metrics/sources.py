@@ -1,7 +1,7 @@
-"""Lists the parts of the broker from which `/metrics`, `/api` and the web page read. They change
-none of these parts.
+"""Lists the parts of the broker that `/metrics`, `/api` and the web page read. Reads never change
+these parts.
 
-Broker start-up creates one `Sources`. Request handlers have another such list, `Services`.
+Broker start-up creates one `Sources`. Request handlers have a similar list, `Services`.
 """
 
 from __future__ import annotations

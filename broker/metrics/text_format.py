@@ -75,8 +75,8 @@ class Families:
 
     def __init__(self, series_max: int) -> None:
         self.room = series_max
-        """The number of series that may still be added. It limits only metrics whose series
-        multiply with the groups and topics; other series do not reduce it."""
+        """The number of series that may still be added to metrics that have a series for each group
+        or topic. Other metrics are not limited, and do not reduce this number."""
         self.left_out = 0
         """The number of series that were omitted because ``room`` was used up."""
         self._families: dict[str, Family] = {}

@@ -1,5 +1,5 @@
-"""The scan of one topic that a group reads, and the facts about partitions in which the group has
-not committed."""
+"""The state of one topic while a group that reads the topic is scanned, and the facts about
+partitions in which the group has no committed offset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopicLook:
         self.marks: Sequence[Mark] = ()
         before_ms = look.before.seen_ms
         self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
-        """True in the group's first scan of each interval of LOOK_UP_EVERY_MS."""
+        """True if a new interval of LOOK_UP_EVERY_MS has begun since the group's previous scan."""
 
 
 def owned_alone(found: TopicLook) -> list[int]:
@@ -52,7 +52,8 @@ def without_commit(
 
 
 def orphaned(found: TopicLook) -> list[int]:
-    """Returns the partitions without a committed offset that a member owned at an earlier scan."""
+    """Returns the partitions that a member owned at an earlier scan, and in which the group still
+    has no committed offset."""
     committed = set(found.look.after.partitions)
     return [each for each in sorted(found.look.before.unclaimed) if each not in committed]
 
@@ -60,12 +61,12 @@ def orphaned(found: TopicLook) -> list[int]:
 def after_owner(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts | None:
-    """Returns the facts for the finding `orphaned` about a partition without a commit: a member
-    owned it earlier, and no member owns it now.
+    """Returns the facts for the finding `orphaned`, about a partition without a commit that a
+    member owned earlier and that no member owns now.
 
-    Returns None if the group has members, since a rebalance may assign the partition to its
-    previous owner again. In this case, the function only stores the progress of the partition. Also
-    returns None if the group has no members and the partition has no records.
+    Returns None if the group has members, because a rebalance may assign the partition to its
+    previous owner again. The function then only stores the progress of the partition. Also returns
+    None if the group has no members and the partition has no records.
     """
     if group.is_empty and end <= start:
         return None

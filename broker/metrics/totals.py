@@ -46,7 +46,8 @@ class TransactionTotals:
     aborted: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(ABORTING, 0))
     """The number of aborted transactions by cause."""
     completion: Histogram = field(default_factory=Histogram)
-    """The time in milliseconds from the decision about a transaction to its last marker."""
+    """A histogram of the times in milliseconds from the Prepare state of a transaction to its last
+    marker."""
     refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The number of rejected transactional requests, by error code."""
     verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -77,8 +78,7 @@ class Metrics:
     generations: int = 0
     """The number of join phases that ended with at least one member."""
     join_phase_ms: int = 0
-    """The total duration in ms of the join phases of all generations in the counter
-    ``generations``."""
+    """The total duration in ms of the join phases that ``generations`` counts."""
     phases: dict[str, Histogram] = field(
         default_factory=lambda: {"join": Histogram(), "sync": Histogram()}
     )

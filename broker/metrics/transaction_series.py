@@ -1,5 +1,5 @@
-"""Makes those metric families about transactions whose number of series does not grow with the
-number of transactional ids or topics.
+"""Makes the metric families about transactions, except families whose number of series grows with
+the number of transactional ids or topics.
 
 This module only writes what other modules have counted. docs/operate/metrics.md lists every name
 with its labels and meaning.
@@ -122,7 +122,8 @@ def _shards(sources: Sources) -> Iterator[Metric]:
 
 
 def add_completion(sources: Sources, families: Families) -> None:
-    """Adds the histogram of the time from the decision about a transaction to its last marker."""
+    """Adds the histogram of the times from the decision to commit or abort a transaction to its
+    last marker."""
     completion = families.family(
         "muster_transaction_completion_seconds",
         "Time from the decision of a transaction's outcome to its last marker.",

@@ -23,7 +23,7 @@ EVERY_S = 5.0
 SAMPLES_KEPT = 120
 GROUPS_KEPT = 5000
 _IDLE_PER_BUSY = 200
-"""After each sample, the pause is at least this number of times as long as the sample took."""
+"""The minimum pause after a sample, as a multiple of the time that the sample took."""
 _LOOK_S = 0.25
 """The time in seconds between two measurements of the event loop's delay."""
 

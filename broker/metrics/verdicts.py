@@ -32,13 +32,12 @@ from verdicts.thresholds import OLD_SETTINGS, SETTINGS, Thresholds
 
 EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
-"""After a computation of all verdicts, the broker pauses for at least this many times the time for
-which the computation blocked the event loop."""
+"""The minimum pause after a computation of all verdicts, as a multiple of the time for which the
+computation blocked the event loop."""
 PARTITIONS_AT_ONCE = 500
-"""The verdict of a group with at most this number of partitions is computed in the event loop's
-thread.
+"""The maximum number of partitions of a group whose verdict is computed in the event loop's thread.
 
-The verdict of a larger group is computed in another thread, and never by `Verdicts.of`.
+The verdicts of larger groups are computed in another thread, and never by `Verdicts.of`.
 """
 
 
@@ -47,8 +46,8 @@ class Held(NamedTuple):
 
     verdict: Verdict
     since_ms: int
-    """The wall time since which the group has had this verdict: the start time in the finding of
-    the verdict, if it has one."""
+    """The wall time in ms at which this verdict began: the start time in the finding of the verdict
+    or, if the finding has none, the time at which the broker first computed the verdict."""
     sentence: str
     reads_nothing_since_ms: int | None = None
     """The wall time since which unread records exist and no member has read a record; None if a

@@ -48,7 +48,7 @@ class Names(set[str]):
 
 
 class AuthorizationCacheMemory:
-    """Limits the size of the name sets of all connections together to ``bytes_max``."""
+    """Limits the sets of allowed names of all connections to ``bytes_max`` bytes in total."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.kept_bytes = 0

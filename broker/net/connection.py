@@ -138,8 +138,8 @@ class Connection(asyncio.Protocol):
         self.dirty = False
         self.closed = False
         self.handling: Request | None = None
-        """The request whose handler is running; None while no handler runs. If this request is
-        answered before its handler returns, `answered` is not called."""
+        """The request whose handler is running; None while no handler runs. `answered` is not
+        called for a request that is answered before its handler returns."""
         self.requests = self.lookups = 0
         """``requests`` is the number of handled requests. ``lookups`` is the number of ApiVersions,
         Metadata and FindCoordinator requests among them."""
@@ -406,7 +406,8 @@ class Connection(asyncio.Protocol):
             self._write()
 
     def serve_by(self, routes: dict[int, Route]) -> None:
-        """Handles later requests with ``routes`` instead of the server's routes."""
+        """Makes this connection handle later requests with ``routes`` instead of the server's
+        routes."""
         self._routes = routes
 
     def drain(self) -> None:
@@ -467,8 +468,8 @@ class Connection(asyncio.Protocol):
         return out
 
     def pieces_written(self, all_of_them: bool) -> None:
-        """Called when a part of the replies is written: with True if all parts are written, and
-        with False if the transport is full. After the last part, handles the delayed requests."""
+        """Called when pieces of replies were written. ``all_of_them`` is False if the transport is
+        full and pieces remain. After the last piece, continues with the delayed requests."""
         self.sending = bool(self._out) or not all_of_them
         if self.sending or self.closed:
             return

@@ -1,11 +1,10 @@
-"""Builds the response of any API, in any version, that reports one error. The test mode sends these
-responses on demand; handlers build their own error responses.
+"""Builds the response of any API, in any version, that reports one error. Only the test mode sends
+these responses; the handlers of requests build their own error responses.
 
-The tables of `protocol/messages` are enough for nearly all APIs: they show where a response has
-error codes. The response has an entry for each topic, partition, group or member in the request. If
-the error concerns the whole request, every error field of the response has its code. If it concerns
-partitions or topics, only the error fields of the innermost entries have its code, because clients
-read it there.
+The tables of `protocol/messages` show where a response has error codes, which is enough for nearly
+all APIs. The response has an entry for each topic, partition, group or member in the request. An
+error of the whole request is in every error field of the response. An error of partitions or topics
+is only in the error fields of the innermost entries, because clients read it there.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "partition_result": ("partitions",),
     "transaction_states": ("transactional_ids",),
 }
-"""By the name of an array in responses: the names of arrays in requests. The response array has one
-entry for each element of the request array."""
+"""For each array in responses that has one entry per element of an array in the request: the
+possible names of the request's array, by the name of the response's array."""
 
 _IDENTITY = (
     "name", "topic", "topic_name", "topic_id", "partition", "partition_index", "index",
@@ -207,9 +206,9 @@ class _Answer:
         return answer
 
     def _naming(self, fields: Sequence[Field], source: Primitive) -> str:
-        """Returns the name of the response field to which the handler copies the names or ids of
-        the request, such as topic names. Called for an array of names or ids in the request, if the
-        response has a struct for each of them."""
+        """Returns the name of the field of a response struct that contains a name or an id, such as
+        ``name``. Called for an array of names or ids in the request, if the response has one struct
+        for each of these names or ids."""
         for field in self._present(fields):
             if field.name in _IDENTITY and (field.type is STRING) == (source is STRING):
                 return field.name

@@ -30,8 +30,8 @@ from protocol.errors import INVALID_REQUEST, ProtocolError
 logger = structlog.get_logger(__name__)
 
 SURELY_SMALL_BYTES = 4096
-"""The maximum size in bytes of a request whose elements are not counted. Handling so small a
-request takes at most a few ms."""
+"""The maximum size in bytes of a request that the broker handles without counting its elements,
+because so small a request takes at most a few ms."""
 DECODED_AT_ONCE = 500
 """The maximum number of elements of a request that the event loop's thread decodes. Decoding so
 many takes about 1 ms."""

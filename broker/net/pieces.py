@@ -35,16 +35,16 @@ read whole, and 0.20 ms/MB with pieces. For a consumer with 512 KiB responses, t
 ms/MB and 0.24 ms/MB.
 """
 SLOW_PIECE_BYTES = 64 * 1024
-"""The size in bytes of one piece of a file for a client that took a second or more to read the last
-piece. The smaller size limits memory."""
+"""The size in bytes of one piece of a file for a slow client, which took a second or more to read
+the previous piece. The pieces are small to limit the memory for unsent data."""
 SENT_BYTES = 512 * 1024
 """The maximum number of bytes that one call of sendfile sends. Sending them takes 0.2 ms."""
 SENT_BYTES_MIN = 64 * 1024
 """The minimum size in bytes of a part of a file that sendfile sends. Smaller parts are read into
 memory."""
 WAKING_BYTES = 4096
-"""The size in bytes of the piece that is copied to the transport when the socket is full. The
-transport reports when the socket has accepted it."""
+"""When the socket is full, the broker passes a piece of this number of bytes to the transport. The
+transport later reports that the socket has accepted the piece, so that the broker continues."""
 PROMPT_PIECES = 8
 """A slow peer gets large pieces again after it has read this number of consecutive pieces in less
 than a second each."""
@@ -65,15 +65,19 @@ class Pieces:
         self._descriptor = plain_descriptor(transport)
         """The descriptor of the socket, for sendfile; -1 if files must be copied."""
         self._sends_files = False
-        """True while files are sent with sendfile. The transport then buffers one piece."""
+        """True while files are sent with sendfile. During this time the transport buffers at most
+        one piece."""
         self._is_socket_full = False
         """True if the socket accepted only a part of the bytes that were sent last."""
         self._copies_files = self._descriptor < 0
-        """True if large pieces of files are copied. If the transport encrypts, this is always True.
-        If a piece was not in memory, it is True until the pending replies are written."""
+        """True if this process copies slices of files to the transport, instead of sending them
+        directly from the file to the socket. Always True if the transport encrypts. Otherwise it
+        becomes True when the bytes of a slice can't be sent directly, and False when all pending
+        replies are written."""
         self._piece_bytes = PIECE_BYTES
         self._prompt_pieces = 0
-        """The number of consecutive pieces that the peer read in less than a second each."""
+        """The number of consecutive pieces of replies, up to the last one, that the peer read in
+        less than a second each."""
 
     def clear(self) -> None:
         self._pending.clear()
@@ -159,8 +163,8 @@ class Pieces:
         return self._go_on_behind(chunk, sent)
 
     def _next_piece(self, room: int) -> tuple[list[Buffer], Slice | None]:
-        """Returns the next bytes that are in memory, up to ``room`` bytes, and the file slice that
-        follows them. The bytes end before a large slice that can be sent without a copy.
+        """Returns the next piece of the replies: at most ``room`` bytes from memory, and the file
+        slice that follows them. The bytes end before a large slice that can be sent without a copy.
 
         The slice is None if no file slice follows. If a file is shorter than its slice, the
         connection is closed, since the peer has already received the length of the reply.

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
-"""The steps of a handler for many elements. The iterator yields None where other work may run, or a
-future that must be done before the next step. The last step ends the request."""
+"""The work of a handler for many elements, in steps. A step yields None, or a future that must be
+done before the next step. Other work may run between two steps. The last step ends the request."""
 Handler = Callable[[Any, "Request"], Steps | None]
 """A function that handles a request; its first argument is the broker's services. It either ends
 the request itself, immediately or later, or returns the steps that end the request."""
@@ -43,8 +43,8 @@ ENCODED_AT_ONCE = 500
 """The maximum number of elements of a response that the event loop's thread encodes. Encoding so
 many takes about 1 ms."""
 ENCODED_AT_ONCE_BYTES = 1024 * 1024
-"""The event loop's thread encodes a response only if neither the request nor the encoded arrays of
-the response are larger than this number of bytes."""
+"""The event loop's thread encodes a response only if the request has at most this number of bytes,
+and if no encoded array in the response has more bytes."""
 
 
 @slotted(frozen=True, eq=False)
@@ -332,7 +332,7 @@ class Request:
             self.connection.park(self)
 
     def exempt(self) -> None:
-        """Exempts the request from quotas, because another broker sent the request."""
+        """Exempts the request from quotas. Called if another broker sent the request."""
         if self.meter is not None:
             self.meter.exempt()
 

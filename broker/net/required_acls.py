@@ -66,8 +66,9 @@ class Each:
 
 @slotted(frozen=True)
 class EachResource:
-    """The operation that the principal needs on each resource of a DescribeConfigs or AlterConfigs
-    request. The resource's own type determines the type of the ACL."""
+    """For DescribeConfigs and AlterConfigs: the principal needs ``operation`` on each resource of
+    the request. The type of the resource determines the type of the ACL, such as CLUSTER for a
+    broker."""
 
     operation: Operation
 
@@ -98,8 +99,8 @@ class HandlerAcl:
     """The case in which the handler checks the operation, as text; "" if the handler checks it in
     every case."""
     unless: RequiredAcl | None = None
-    """A principal that has this other ACL does not need the ACL for the operation. None if no ACL
-    has this effect."""
+    """A second ACL that is sufficient instead of the ACL for the operation. None if no other ACL is
+    sufficient."""
     is_logged: bool = True
 
 

@@ -218,9 +218,9 @@ class Server:
         return False
 
     def _made_room(self, listener: Listener) -> bool:
-        """Makes room for a connection of another broker when the limit is reached: closes the
-        longest idle connection of the other listeners. Returns False if no connection can be
-        closed."""
+        """Called when the connection limit is reached. If ``listener`` is the inter-broker
+        listener, closes the longest idle connection of the other listeners. Returns False if no
+        connection can be closed."""
         others = [each for each in self.connections if each.listener is not listener]
         if not listener.is_inter_broker or not others:
             return False

@@ -99,8 +99,8 @@ class Share:
 
     @property
     def at_once(self) -> int:
-        """The amount that a client may use at once after it was idle: the quota of all windows
-        except one."""
+        """The amount that a client may use at once after it was idle: the quota for the time of all
+        quota windows except one."""
         return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
 
     def is_within(self, now_ms: int) -> bool:
@@ -273,11 +273,11 @@ class ClientQuotas:
         return shares
 
     def _make_room(self, now_ms: int) -> None:
-        """Removes unused buckets. If a bucket was removed, also removes all cached shares.
+        """Removes unused buckets. If it has removed a bucket, it also drops all cached shares.
 
-        Otherwise a client with a cached share would keep using a removed bucket, while new clients
-        of the same quota get another bucket. Must be called before a lookup, so that no returned
-        share loses its bucket.
+        A client with a cached share of the removed bucket would otherwise continue to use it, while
+        new clients of the same quota get a new bucket. This method must be called before a lookup
+        of a share, never between the lookup and the use of the share.
         """
         dropped = _drop_unused(self._buckets, now_ms)
         if _drop_unused(self._mutations, now_ms) or dropped:

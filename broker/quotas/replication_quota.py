@@ -42,8 +42,8 @@ class ReplicationQuota:
         self._rate = rate
         self._time = time
         self.throttled_bytes = 0
-        """The number of bytes sent to or fetched by throttled replicas since the process started.
-        """
+        """The number of bytes of throttled replicas that were sent to followers or fetched from
+        leaders since the process started."""
 
     def is_throttled(self, topic: str, index: int) -> bool:
         """Returns True if the topic's list of throttled replicas contains this broker's replica of

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from share.partition.values import Outcome
 
 REPORTED_MAX = 128
-"""The maximum number of archived ranges that one change reports: the last ones, because the journal
-keeps at most this number for a group."""
+"""The maximum number of archived ranges that one change reports. If more ranges were archived, only
+the last ones are reported, because the journal keeps at most this number for a group."""
 
 
 def archived_events(

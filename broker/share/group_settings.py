@@ -62,8 +62,8 @@ class DeliverySettingsOfGroups:
         self._group_configs = group_configs
         self._made_from: tuple[object, object] = None, None
         """The objects from which the cache was computed: the broker's dynamic settings and the
-        groups' own settings. Each change creates new objects, so the cache is outdated if they
-        differ from the current ones."""
+        groups' own settings. A change of settings replaces one of these objects by a new object.
+        The cache is outdated if either object has been replaced."""
         self._found: dict[str, DeliverySettings] = {}
 
     def of(self, group_id: str) -> DeliverySettings:

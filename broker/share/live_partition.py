@@ -57,8 +57,8 @@ class LivePartition:
         self.loaded_ms = now.wall_ms
         """The wall time in ms at which the load began. Deliveries before this time are unknown."""
         self.deleted: tuple[int, int] | None = None
-        """The first and the last offset that the share partition dropped when the log start offset
-        last advanced; None if the log start offset has not advanced."""
+        """The range of offsets, as its first and last offset, that the share partition dropped at
+        the last advance of the log start offset; None before the first advance."""
         self.used_ms = now.mono_ms
         """The monotonic time in ms of the last request."""
         self.is_dropped = False

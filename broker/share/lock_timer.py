@@ -29,8 +29,8 @@ class LockTimer:
         self._timer_ms = NEVER
 
     def arm(self, live: LivePartition) -> None:
-        """Schedules the next check for expired locks of a share partition. An earlier scheduled
-        check stays, even if it will find no expired lock.
+        """Schedules the next check for expired acquisition locks of a share partition, unless a
+        check is already scheduled for an earlier time.
 
         The caller must call this method after every operation that sets an acquisition lock.
         """

@@ -270,8 +270,9 @@ class _Retried:
         self.end(reply)
 
     def _is_temporary(self, error_code: int) -> bool:
-        """Returns True if a retry may succeed. The coordinator may receive the metadata of a new
-        topic later than this broker."""
+        """Returns True if a retry may succeed. UNKNOWN_TOPIC_OR_PARTITION is temporary if this
+        broker knows the topic: the share coordinator may receive the metadata of a new topic later
+        than this broker."""
         if error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return self._persister.is_known(self.call.key)
         return error_code in RETRIED

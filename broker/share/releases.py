@@ -99,8 +99,8 @@ class Releases:
 
 
 class _Release:
-    """The release of one member's records. It ends when each of its changes is stored or has
-    failed."""
+    """The release of the records that one member has acquired. It ends when each of its changes is
+    stored or has failed."""
 
     __slots__ = ("_end", "key", "left", "on_done")
 

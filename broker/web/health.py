@@ -11,8 +11,8 @@ from broker.metrics.sources import Sources
 
 
 def health(sources: Sources) -> dict[str, Any]:
-    """Returns the field ``state`` (loading, ready or poisoned), and fields with the progress or the
-    reason.
+    """Returns the field ``state`` (loading, ready or poisoned), and fields with the progress of the
+    load or with the reason of ``poisoned``.
 
     Other fields name partitions that can't be cleaned or read. Such partitions do not change the
     state: a restart would not help, and the broker serves all other partitions.

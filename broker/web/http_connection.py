@@ -63,8 +63,8 @@ class BoundedConnection(H11Protocol):
         self._since_s = 0.0
         """The time in seconds at which the broker began to wait for data from the peer."""
         self._left = 0
-        """When the timeout was last checked, the number of response bytes that the peer had still
-        to read."""
+        """The number of response bytes that the peer had not read when the current timer for an
+        unread response started."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection. If there are too many connections, closes the connection that has
@@ -113,9 +113,9 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def on_response_complete(self) -> None:
-        """Called when a response is complete. Starts one timer: if the connection stays open, for
-        the arrival of the next request; otherwise, for the time that the peer may take to read the
-        response."""
+        """Called when a response is complete. If the connection stays open, starts the timer that
+        limits the time until the next request arrives. Otherwise starts the timer that limits the
+        time in which the peer may read the response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()

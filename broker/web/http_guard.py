@@ -114,8 +114,8 @@ class Guard:
 
 
 def _is_foreign(headers: dict[bytes, bytes]) -> bool:
-    """Returns True if a page of another site sent the request. Following a link on such a page does
-    not count."""
+    """Returns True if a page of another site sent the request by itself. Returns False if a user
+    followed a link on such a page."""
     return (
         headers.get(b"sec-fetch-site") == b"cross-site"
         and headers.get(b"sec-fetch-mode") != b"navigate"

@@ -48,8 +48,8 @@ class HttpSide:
         self._task = self._sources.watchdog.task("http", self._open())
 
     async def stop(self) -> None:
-        """Stops waiting for a connection. If the server runs, stops the server and its
-        connections."""
+        """Ends the wait for the first HTTP connection. If the server runs already, stops the server
+        and its connections."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

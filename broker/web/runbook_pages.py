@@ -28,8 +28,8 @@ _PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|http://HTTP)\b")
 _COMMAND = re.compile(r"^ {4,}\S.*$", re.MULTILINE)
 _OPTION = "--command-config"
 _OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
-"""By tool of Kafka: its name for the option `_OPTION` in versions before 4.2. Kafka 4.2 still
-accepts this name."""
+"""By name of a tool of Kafka: the option that the tool has instead of `_OPTION` before Kafka 4.2.
+Kafka 4.2 still accepts it."""
 _FILLED_IN = {
     "client.properties": "`client.properties` is a file with your client's settings",
     "ca.pem": "`ca.pem` has the certificate of the broker's certificate authority",

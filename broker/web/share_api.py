@@ -2,7 +2,8 @@
 deliveries of records that were delivered again or archived.
 
 `/api/share/GROUP/partitions`: the share partitions of one topic that this broker knows. In a
-cluster, the coordinator of the group may not know those that other brokers lead."""
+cluster, the coordinator of the group may not know share partitions that other brokers lead.
+"""
 
 from __future__ import annotations
 
@@ -86,8 +87,8 @@ class ShareApi:
         )
 
     def _known(self, group_id: str, wanted: Wanted) -> Response:
-        """Returns the share partitions of the requested topic that are known to this broker, for a
-        group."""
+        """Returns the share partitions of a group in the requested topic, as far as this broker
+        knows them."""
         if wanted.topic is None:
             return refused(400, "topic: write the name of a topic, as in ?topic=orders")
         rows = known_partition_rows(self.sources, group_id, wanted.topic, wanted)

@@ -82,8 +82,8 @@ class TransactionsApi:
         return listing(self.sources.slicer, redacted(reader, view), partition_list=rows)
 
     async def held(self, request: Request) -> Response:
-        """Returns the partitions in which a transaction holds back the last stable offset. If the
-        query names a partition, returns only the transaction that does so in this partition, if
+        """Returns the partitions whose last stable offset is held back by a transaction. If the
+        query names a partition, returns only the transaction that holds back this partition, if
         any."""
         sources = self.sources
         topic, index = request.query_params.get("topic"), request.query_params.get("partition")

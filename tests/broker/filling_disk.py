@@ -40,7 +40,8 @@ class FillingFiles(SimulatedFiles):
         and directories."""
         self.full = range(0)
         self.checked = False
-        """True while the test checks results. The disk then has space, and does not count calls."""
+        """True while the test checks results. The disk then has free space, and calls of the file
+        system are not counted."""
 
     def is_full(self) -> bool:
         if self.checked:

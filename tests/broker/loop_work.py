@@ -67,7 +67,7 @@ class LoopLines(LoopWork):
 
 @contextmanager
 def counting_lines(folder: str) -> Iterator[LoopLines]:
-    """Counts the lines of code in a folder that this thread executes."""
+    """Counts how many lines of the code in ``folder`` this thread executes while the block runs."""
     work = LoopLines(folder)
     work._iteration()
     before = sys.gettrace()

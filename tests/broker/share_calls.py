@@ -151,7 +151,7 @@ def acquired(reply: dict[str, Any], partition: int = 0) -> list[Range]:
 
 def values(reply: dict[str, Any], partition: int = 0) -> list[bytes | None]:
     """Returns the values of all records that the response contains for a partition, including
-    records that are not acquired."""
+    records that the member has not acquired."""
     return values_of(entries_of(reply)[partition]["records"])
 
 

@@ -122,7 +122,8 @@ class Scene:
         self.in_loop(lambda: setattr(self.broker.share_partitions, "_persister", self._held))
 
     def let_writes(self) -> None:
-        """Passes the held calls to the share coordinator."""
+        """Passes the calls that were held since `hold_writes` to the share coordinator. Later calls
+        are not held."""
 
         def run() -> None:
             persister: Any = self.broker.share_persister

@@ -32,7 +32,8 @@ A reason may contain a long name that the peer chose.
 
 
 class FailureLines:
-    """Logs failures of peers to connect, on all listeners of one broker."""
+    """Logs that a peer failed to connect. One object logs these failures for all listeners of a
+    broker."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -83,8 +84,8 @@ class FailureLines:
 
 
 class RefusedJoinLines:
-    """Logs rejected JoinGroup requests of all groups if their error is in LASTING: the client gets
-    such an error again until a setting is changed."""
+    """Logs rejected JoinGroup requests of all groups. Only errors in LASTING are logged, which a
+    client gets again until a setting is changed."""
 
     def __init__(self, time: Time) -> None:
         self._lines = FailureLines(time)

@@ -48,7 +48,8 @@ class Wanted:
     last_ms: int
     """The wall time in ms of the client's last unsupported request for the API."""
     said_ms: int
-    """The monotonic time in ms of the last log line about these requests."""
+    """The monotonic time in ms of the last log line about the client's unsupported requests for the
+    API."""
 
 
 class Unsupported:

@@ -59,8 +59,9 @@ class ListenerRates:
         return self._by_listener[listener]
 
     def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
-        """Returns the limits on the rate of new connections to a listener, as pairs: (limit of the
-        listener, None) and (limit of the broker, measured rate of the broker)."""
+        """Returns the limits on the rate of new connections to a listener. The limit of the
+        listener is paired with None; the limit of the whole broker is paired with the broker's
+        measured rate."""
         own = self._config.of_listener(listener.name).own(SETTING)
         limits: list[tuple[float, ClientRate | None]] = []
         if own is not None and own != NO_LIMIT:
@@ -70,8 +71,9 @@ class ListenerRates:
         return limits
 
     def is_exempt(self, listener: Listener) -> bool:
-        """Returns True if only brokers use the listener, so that the broker-wide limit does not
-        apply. (If a broker has only one listener, clients use the inter-broker listener too.)"""
+        """Returns True if the broker-wide limit does not apply to the listener, because only
+        brokers use it. If a broker has only one listener, clients use it too, and the limit
+        applies."""
         return listener.is_inter_broker and len(self._config.listeners) > 1
 
     def came(self) -> None:
@@ -101,9 +103,8 @@ class ListenerRate:
         self._said_ms: int | None = None
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """Returns the asyncio protocol that a new socket has while the connection waits for the
-        rate. When the rate permits the connection, the protocol from ``make`` replaces this
-        protocol."""
+        """Returns the asyncio protocol for a new socket, which waits until the rate permits the
+        connection. The protocol that ``make`` creates then takes over."""
         return _Waiting(self, make)
 
     def came(self, waiting: _Waiting) -> None:

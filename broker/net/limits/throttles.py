@@ -70,8 +70,8 @@ class Throttles:
         throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
 
     def park(self, request: Request) -> bool:
-        """If the connection is throttled, stores ``request`` and returns True. The connection parks
-        the request when the throttle ends. Returns False if the connection is not throttled."""
+        """Returns False if the connection is not throttled. Otherwise stores ``request``, so that
+        the connection continues to wait for it when the throttle ends, and returns True."""
         throttle = self._throttled.get(request.connection)
         if throttle is None:
             return False

@@ -140,8 +140,8 @@ class Certificates:
         await self._look(is_start=False)
 
     async def _look(self, *, is_start: bool) -> None:
-        """Applies changed certificate files. If the settings of a listener changed while its files
-        were read, the certificate that was read for this listener is dropped."""
+        """Loads changed certificate files and uses them. If the settings of a listener changed
+        during the load of its files, the loaded certificate is dropped."""
         for listener, settings, stamps in list(self._differing(self._config)):
             if self._refused.get(listener) == stamps:
                 continue
@@ -184,9 +184,9 @@ class Certificates:
         *,
         may_be_other: bool = False,
     ) -> Made:
-        """Makes the TLS objects for new settings, and checks that they may replace the current
-        ones. A thread does this, since reading keys and testing handshakes takes time. Raises
-        BadValue."""
+        """Makes the TLS objects for new settings, in a thread because this takes time. Unless
+        ``may_be_other`` is True, checks that they may replace the listener's current TLS objects.
+        Raises BadValue."""
         from broker.net.tls.context import TlsError, check_change, listener_tls
 
         of_listener = config.of_listener(listener.name)

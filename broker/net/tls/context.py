@@ -96,8 +96,8 @@ class ListenerTls:
     context: ssl.SSLContext
     certificate: Certificate
     as_client: ssl.SSLContext | None
-    """The context with which another broker, with the same files, would connect to this listener.
-    None without a truststore."""
+    """The client context with which another broker would connect to this listener, if it had the
+    same key and truststore files. None without a truststore."""
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:

@@ -23,8 +23,8 @@ from broker.time import Time
 HANDSHAKE_S_MAX = 10
 """The number of seconds after the connection's start within which its handshake must finish."""
 OPEN_MAX = 2000
-"""The number of open handshakes above which the oldest handshake of the address with the most
-handshakes is aborted."""
+"""The maximum number of open handshakes. If more are open, the broker aborts one of them: it
+selects the address with the most handshakes, and the oldest handshake of this address."""
 
 
 class Handshake(Protocol):

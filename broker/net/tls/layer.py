@@ -75,8 +75,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._is_queued = False
         self._has_answered = False
         self._peer_has_left = False
-        """True if the peer closed the socket during the handshake, while its last bytes had not
-        been read."""
+        """True if the peer closed the socket during the handshake, before the layer had read the
+        last bytes of the peer."""
         self._has_ended = False
         """True if the peer or the layer has ended the TLS session. Later bytes are not read."""
         self._last: ssl.SSLError | None = None
@@ -93,8 +93,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """True while the transport's buffer is full, so that the layer must not write to the
         transport."""
         self._has_held = False
-        """True if this layer has called `pause_writing` of the wrapped protocol, and
-        `resume_writing` not since."""
+        """True after this layer has called `pause_writing` of the wrapped protocol, until it calls
+        `resume_writing`."""
         self._is_leaving = False
         """True if the connection has closed the layer, but the layer still has queued bytes to
         send."""
@@ -351,8 +351,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._encrypt()
 
     def _settle_pace(self) -> None:
-        """Calls ``pause_writing`` of the connection when writes are queued in the layer or in the
-        transport, and ``resume_writing`` when no writes are queued."""
+        """Calls ``pause_writing`` of the connection when the layer or the transport begins to queue
+        writes, and ``resume_writing`` when no writes are queued any more."""
         holds = self._is_full or bool(self._unsent)
         if holds != self._has_held:
             self._has_held = holds

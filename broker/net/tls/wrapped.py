@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Wrapped(Protocol):
-    """The connection above the TLS layer."""
+    """The protocol object that gets the decrypted bytes of a TLS connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called when the socket is accepted, before any byte arrives."""

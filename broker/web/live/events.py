@@ -35,8 +35,7 @@ EVENTS_QUEUED_MAX = 64
 ROWS_PER_EVENT = 500
 PING_S = 5.0
 SEND_S_MAX = 30.0
-"""The maximum number of seconds for which a client may take to read one event. A client that takes
-longer is disconnected."""
+"""A client that needs more than this number of seconds to read one event is disconnected."""
 STANDS_S = 10.0
 """The number of seconds between two checks whether a reader's login is still valid."""
 _IDLE_PER_BUSY = 20

@@ -87,8 +87,8 @@ class Groups(Source):
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
-        """By group id: the lag and the sample at the last lookup of the oldest unread record, and
-        the wall time of this record."""
+        """By group id, two values: the lag and the sample from which the second value was computed,
+        and the wall time in ms of the group's oldest unread record (None if the group has none)."""
         self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
         """The groups whose lag changed in the last update; None before the first update."""
 
@@ -107,8 +107,8 @@ class Groups(Source):
             await self._look(slices, group_id, *found)
 
     async def _look(self, slices: Slices, group_id: str, hosted: HostedGroups, stamp: Any) -> None:
-        """Stores the time of the oldest unread record of a group. If this time is not known yet,
-        the next pass computes it again."""
+        """Stores the time of a group's oldest unread record. If the timestamps of some records are
+        not available yet, the next pass computes this time again."""
         lags = self.sources.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
@@ -124,8 +124,9 @@ class Groups(Source):
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
 
     def head(self) -> View:
-        """Returns whether a shard is being loaded, and the unreadable partitions. The groups of
-        such shards are missing from the list of groups."""
+        """Returns two facts about the shards of groups: whether any shard is being loaded, and
+        which partitions of `__consumer_offsets` can't be read. The list of groups lacks the groups
+        of these shards and partitions."""
         runtime = self.sources.groups
         return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
@@ -235,8 +236,8 @@ class OneGroup(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields a row for each member, each offset and each rebalance. One further row has all
-        other data of the journal."""
+        """Yields a row for each member, each offset and each rebalance of the group. One more row
+        contains the group's journal without the rebalances."""
         found = self._group()
         journal = journal_head(self.sources, self._hosted(), self.group_id)
         if journal is not None:

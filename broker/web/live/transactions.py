@@ -1,6 +1,6 @@
-"""The heads and rows of `/api/live` for transactions. Each row has a token; a row is created again
-only when its token has changed. Rows contain points in time instead of durations, so that a row
-does not change only because time passes."""
+"""Makes the heads and rows of `/api/live` for transactions. Each row has a token, and is created
+again only when this token has changed. Rows contain points in time instead of durations, because
+durations would change all the time."""
 
 from __future__ import annotations
 

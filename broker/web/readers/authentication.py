@@ -51,8 +51,8 @@ _WAITING_MAX: Final = 8
 """The maximum number of requests from one address that wait for the check of a password or token.
 Further requests from this address are rejected. All addresses together may have 128 connections."""
 _KNOWN_S: Final = 600.0
-"""The number of seconds after the right token arrived from an address for which the right token
-from this address is accepted without a wait.
+"""After an address has sent the right token, the broker accepts this token from the address without
+a wait for this number of seconds, even while wrong tokens arrive.
 
 From any other address, even the right token waits, so that a guess is not confirmed immediately.
 Passwords have no such exception, since they may be short: while checks of a user's passwords fail,

@@ -34,7 +34,8 @@ _KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "Group": _GROUP,
     "TransactionalId": _ID,
 }
-"""The kind of names in the field ``name``, by the value of the field ``resource_type``."""
+"""For an object with the fields ``resource_type`` and ``name``: the kind of the name, by the value
+of ``resource_type``."""
 _BY_TOPIC: Final = "partitions"
 """The field that may contain an object whose keys are topics."""
 _WORD: Final = re.compile(r"[\w.-]+")
@@ -98,7 +99,8 @@ class _Hidden:
         self._all = (self._named[_TOPIC] | self._named[_GROUP]) - {""}
         self._lengths = sorted(set(map(len, self._all)))
         self._phrases = sorted(filter(_is_phrase, self._named[_GROUP]), key=len, reverse=True)
-        """The group ids and transactional ids that have more than one word, longest first."""
+        """The group ids and transactional ids that consist of several words. The longest one is
+        first."""
         self._sees: Mapping[str, Callable[[str], bool]] = {
             _TOPIC: reader.sees_topic,
             _GROUP: reader.sees_group,
@@ -218,8 +220,9 @@ def _without(view: Any, field: str, hidden: _Hidden) -> Any:
 
 
 def _is_of(each: Any, field: str, hidden: _Hidden) -> bool:
-    """Returns True if ``each`` must be hidden: a row of a hidden topic or group, or a hidden name
-    in the list ``field``. A row with a hidden transactional id is shown without the id."""
+    """Returns True if ``each`` must be hidden. If ``each`` is a row, it is hidden because its topic
+    or group is hidden. Otherwise it is a name in the list ``field``, and it is hidden if the reader
+    may not see this name. A row with a hidden transactional id is shown without the id."""
     if isinstance(each, dict):
         return hidden.hides(_TOPIC, each.get("topic")) or hidden.hides(_GROUP, each.get("group"))
     return field in _KIND_OF and hidden.hides(_KIND_OF[field], each)

@@ -122,8 +122,8 @@ def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View 
 
 
 def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | None]:
-    """Yields each partition that has no leader or an out-of-sync replica, and None in place of each
-    partition without these problems."""
+    """Yields the view of each partition that has no leader or an out-of-sync replica. Yields None
+    for each other partition."""
     for name, topic in list(member.cache.topics.items()):
         for index in sorted(topic.partitions):
             shown = member.cache.partition(name, index)

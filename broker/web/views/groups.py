@@ -226,8 +226,8 @@ def _awaited(group: GroupView, member_id: str, now: Now) -> View:
 
 
 _UNHEARD: View = {"sign": None, "last_heard_ms": None, "words": None}
-"""The fields about heartbeats of a member for which a past rebalance waited. Their values at that
-time are unknown, so they are None."""
+"""The heartbeat fields of a member for which a past rebalance waited. They are None, because their
+values at the time of the rebalance are unknown."""
 
 
 def _named(group: GroupView | None, member_id: str) -> View:

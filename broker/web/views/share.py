@@ -143,8 +143,8 @@ def share_partition_rows(
     sources: Sources, group: ShareGroupView, wanted: Wanted
 ) -> Iterator[View | None]:
     """Yields the views of the share partitions that ``wanted`` selects, ordered by topic and
-    partition. Yields None for each share partition that is not selected, and wherever the work may
-    be interrupted."""
+    partition. Yields None in place of each other share partition, and where the caller may
+    interrupt the work."""
     for place in share_places(sources, group, wanted.offset):
         if wanted.topic in (None, place.topic) and wanted.partition in (None, place.partition):
             yield from place.make()

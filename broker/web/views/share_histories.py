@@ -76,9 +76,9 @@ def pieces_of(
 def journaled(
     archived: Sequence[Archived], state_epoch: int, seen: Sequence[Outcome]
 ) -> list[Outcome]:
-    """Returns the outcomes in the journal that are not among ``seen``, the outcomes in memory.
-    Ignores journal entries of other state epochs, whose records may have been delivered again since
-    then."""
+    """Returns the outcomes of archived records that the journal has and that are not among
+    ``seen``, the outcomes in memory. Journal entries of another state epoch are ignored, because
+    their records may have been delivered again since then."""
     known = sorted([each for each in seen if each.archived], key=_FIRST)
     return [
         Outcome(

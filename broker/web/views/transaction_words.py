@@ -138,7 +138,8 @@ def _ended(story: Story, now_ms: int) -> str:
 
 
 def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
-    """Returns one text for each group that waited, with the group's longest wait."""
+    """Returns a text for each of the first _NAMED groups whose readers waited, with the longest
+    wait in this group. If there are more groups, adds a text with their number."""
     found: dict[str, list[Wait]] = {}
     for each in waits:
         found.setdefault(each.reader.group_id, []).append(each)
@@ -151,7 +152,7 @@ def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
 
 
 def waited_ms(wait: Wait, now_ms: int) -> int:
-    """Returns the number of ms that a reader waited, or has waited so far."""
+    """Returns the number of ms that a reader waited. If it still waits, counts until ``now_ms``."""
     until_ms = wait.seen_ms if wait.over else now_ms
     return max(0, until_ms - wait.reader.since_ms)
 

@@ -122,9 +122,9 @@ async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
 
 
 def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
-    """Returns two requests without the bytes after the middle of ``secret``. The length prefix of
-    the first request has the shortened length. The length prefix of the second request has the
-    original length, so the second request is incomplete."""
+    """Returns two requests that end within ``secret``. The first request has the length prefix of
+    the shortened request. The second request has the length prefix of the complete request, so it
+    is incomplete."""
     whole = encode_request_header(key, version, 1, "x")
     whole += BY_KEY[key].encode_request(version, body)
     end = whole.index(secret) + len(secret) - 4

@@ -73,8 +73,8 @@ def after_first(of_size: Callable[[int], list[bytes]]) -> Callable[[int], list[b
 
 
 def headed(text: str, again: str) -> Callable[[int], list[bytes]]:
-    """Returns a function that builds the first message of a login for a given ``size``: the token
-    in the message has a header of about ``size`` bytes."""
+    """Returns a function that takes a size in bytes and returns the first message of a login, whose
+    token has a header of about this size."""
 
     def of_size(size: int) -> list[bytes]:
         bytes_max = (min(size, bearer.HEADER_CHARACTERS_MAX) - 100) // 4 * 3

@@ -249,8 +249,8 @@ async def test_commits_are_compressed_with_the_altered_compression_type(tmp_path
 async def test_commits_have_the_timestamps_of_the_altered_timestamp_type(
     tmp_path: Path,
 ) -> None:
-    """Apache Kafka 4.3.1 writes the same timestamp types. Groups are loaded from batches of both
-    types."""
+    """As in Apache Kafka 4.3.1, the new type applies to later commits only. After a restart, the
+    group is loaded from batches of both types."""
     async with orders_of(tmp_path) as orders:
         client = orders.served.client
         assert await client.commit(GROUP, 1) == NONE

@@ -28,8 +28,8 @@ OWN_BOUNDS = {
     "group.share.max.size": "[1,...,1000]",
     "group.share.record.lock.duration.ms": "[1000,...,3600000]",
 }
-"""Settings whose valid values differ from those of Kafka 3.9.2. In Kafka 3.9.2, share groups were a
-preview."""
+"""Muster's valid values of the settings that have other valid values in Kafka 3.9.2, where share
+groups were only a preview."""
 OWN_TYPES = {"group.share.max.size": "INT"}
 """Settings that have another type in Kafka 3.9.2 than in Kafka 4.3.1. Muster uses the type of
 4.3.1, which is the value here."""

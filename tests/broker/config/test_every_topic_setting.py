@@ -102,8 +102,8 @@ def test_every_topic_setting_with_an_effect_has_a_test_that_alters_it() -> None:
 
 
 def values_in_use(orders: Orders, name: str) -> list[Any]:
-    """Returns two values of a setting: the value that request handlers use, and the value that the
-    open log uses."""
+    """Returns the value of a topic setting that request handlers use, and the value that the open
+    log uses."""
     entry = orders.broker.logs.topics[NAME]
     field = name.replace(".", "_")
     return [entry.settings[name], getattr(orders.log.config, field, entry.settings[name])]

@@ -1,5 +1,5 @@
-"""Cases of misuse of fetch sessions: by another principal, in another role, and after READ was
-revoked."""
+"""Attempts to misuse a fetch session: by another principal than its creator, as a consumer instead
+of a follower or the reverse, and after READ was revoked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Cases of misuse of member ids: by another principal, in another role, and after READ was revoked.
+"""Attempts to misuse a member id: by another principal, in another role than that in which it was
+created, and after READ was revoked.
 
 As in Kafka, every principal with READ on the group can use a member id, and administrators remove
 members with LeaveGroup. The broker checks the right at each request.

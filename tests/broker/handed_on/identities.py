@@ -1,5 +1,5 @@
-"""Cases of misuse of SASL exchanges and delegation tokens: by another principal, in another role,
-and after revocation."""
+"""Attempts to misuse a SASL exchange or a delegation token: by another principal, in another role
+than that in which it was created, and after a right was revoked."""
 
 from __future__ import annotations
 

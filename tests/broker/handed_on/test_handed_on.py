@@ -67,7 +67,8 @@ def sessions_of_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_of_the_denied(patch: pytest.MonkeyPatch) -> None:
-    """Plants a fault: a denied Fetch creates a fetch session."""
+    """Patches the broker with a fault that the tests must detect: a denied Fetch creates a fetch
+    session."""
     never = property(lambda _: False, lambda _, value: None)
     patch.setattr(Fetching, "is_denied", never, raising=False)
 

@@ -27,11 +27,12 @@ NAMING = {
     "every", "_repeat", "spawn", "_spawn", "task", "watched", "ended", "work", "Outboxes",
     "FollowedNodes",
 }  # fmt: skip
-"""The functions that have a parameter for the name of a kind of work. The watchdog reports the work
-under this name."""
+"""The functions that have a parameter for the name of a kind of work. If such work blocks the event
+loop, the watchdog reports it under this name."""
 GIVEN_OTHERWISE = {"background", "requests", "share release"}
-"""Kinds of work whose names are not literals in the calls of the functions in `NAMING`, so that the
-test can't find them. Such a name is a parameter's default, or was bound before the call."""
+"""Kinds of work whose names the test can't find in the source code, because no call of a function
+in `NAMING` contains such a name as a literal. The name is the default of a parameter, or was
+assigned to a variable before the call."""
 
 
 @pytest.fixture

@@ -130,8 +130,8 @@ async def test_lag_is_one_record_when_only_a_transaction_marker_is_unread(tmp_pa
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_records_of_an_open_transaction_count_as_lag(tmp_path: Path, committed: bool) -> None:
-    """A read_committed consumer waits at the last stable offset, so the later records are
-    unread."""
+    """A read_committed consumer waits at the last stable offset. The records of the open
+    transaction are after this offset, so they are unread."""
     async with serving(tmp_path) as served:
         fill(served, 2)
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -184,8 +184,8 @@ async def test_record_time_is_looked_up_again_only_after_a_new_commit(tmp_path: 
 async def test_lag_seconds_of_the_previous_lookup_are_reported_during_a_lookup(
     tmp_path: Path,
 ) -> None:
-    """Until the timestamp for a new committed offset is known, the reported lag in seconds is that
-    of the committed offset at the previous lookup. It is exact for that offset."""
+    """After each commit, the broker looks up the timestamp of the first unread record. Until the
+    result arrives, the reported lag in seconds is that of the previous committed offset."""
     async with serving(tmp_path) as served:
         fill(served, 10)
         for offset, expected in ((4, None), (5, 5.0), (6, 5.0)):

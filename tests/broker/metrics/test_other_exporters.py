@@ -1,5 +1,5 @@
-"""The series that the broker writes under the names of another exporter have that exporter's names
-and labels, which are recorded in tests/data/metrics."""
+"""Muster writes some metrics a second time, under the names that another exporter uses. The tests
+compare their names and labels with those of that exporter, which are in tests/data/metrics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ async def test_kafka_exporter_series_equal_the_recorded_names_and_labels(tmp_pat
 async def test_compatibility_view_has_every_recorded_series_name_and_label(
     tmp_path: Path, exporter: str
 ) -> None:
-    """With ``metrics.compat``, a scrape has exactly the recorded names and Muster's documented
+    """The setting ``metrics.compat`` names another exporter, whose series were recorded. A scrape
+    then has the names and labels of these series and the names that Muster documents, and no other
     names."""
     async with seeing(tmp_path, {"metrics.compat": exporter}) as seen:
         await a_busy_day(seen)

@@ -34,8 +34,8 @@ from tests.broker.said import said
 
 
 class Handlers:
-    """Handlers of three APIs. Heartbeat is answered immediately. JoinGroup is parked until the test
-    answers it. ListGroups also waits for the test, but is not parked."""
+    """Handlers of three APIs. Heartbeat is answered immediately. JoinGroup and ListGroups wait
+    until the test answers them: JoinGroup is parked, and ListGroups is not."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []

@@ -52,8 +52,8 @@ class Rights:
         self._index = AclIndex()
         self._acl_rules = AclRules(self._index, {"User:admin"})
         self.told: list[str] = []
-        """The authorization checks that were audited, each as text: operation, resource type and
-        name."""
+        """The authorization checks that the authorizer reported for the audit log, each as text:
+        operation, resource type and name."""
 
     def _entry(self, who: str, right: Right) -> AclEntry:
         operation, kind, name = right

@@ -245,7 +245,8 @@ async def test_damaged_batch_is_reported_and_other_batches_are_readable(
 async def test_large_record_is_truncated_to_4_kib_in_a_thread(
     tmp_path: Path, codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 20 MB of gzip data on two cores, a timer of 1 ms was at most 6 ms late."""
+    """When the broker read 20 MB of gzip data on two cores, a timer in its event loop was at most 6
+    ms late."""
     value = os.urandom(LARGE // 2) + bytes(LARGE // 2)
     record = Record(0, NOON, b"k" * 5000, value, [("h" * 5000, b"x" * 5000)] * 100)
     threads = set()

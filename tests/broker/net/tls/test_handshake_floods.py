@@ -28,7 +28,8 @@ def new_handshakes() -> Handshakes:
 
 
 class Peer:
-    """A handshake in progress that records the reason why the broker abandoned it."""
+    """A fake of a handshake in progress. It records the reason why the broker abandoned the
+    handshake."""
 
     def __init__(self, address: str, awaits_peer: bool = True) -> None:
         self.address, self.awaits_peer, self.reason = address, awaits_peer, ""
@@ -116,7 +117,7 @@ class Transport:
 
 
 class Connection(asyncio.Protocol):
-    """A protocol that the TLS layer serves."""
+    """An asyncio protocol that ignores all data and events from the TLS layer below it."""
 
 
 class Client:

@@ -446,8 +446,8 @@ def test_only_a_part_of_a_large_write_is_encrypted_while_the_peer_does_not_read(
 
 
 class Blocking:
-    """A blocking TLS client that runs in a thread. uvloop's client can lose the last bytes before
-    the end of the stream."""
+    """A blocking TLS client that runs in a thread. It replaces uvloop's client, which can lose the
+    last bytes before the end of the stream."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         plain = socket.create_connection(("127.0.0.1", port))
