@@ -1,5 +1,5 @@
-"""OffsetCommit and OffsetFetch. A commit only returns runs of records. The cache of offsets changes
-when the runs are replayed."""
+"""OffsetCommit and OffsetFetch. The handler of a commit does not change the cache of offsets. It
+returns runs of records, and their replay changes the cache."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
 
 
 def _skipped(state: ShardState, call: OffsetCommit, runs: Sequence[Run]) -> Sequence[LostByAdmin]:
-    """Called for the commit of a client that is not a member of the group. Returns the event about
-    the records that the commit skips, if it moved offsets forward; otherwise ()."""
+    """Checks a commit by a client that is not a member of the group. If the commit moves offsets
+    forward, returns an event about the records that it skips; otherwise ()."""
     raised = state.cache.moved_forward(call.group_id, runs)
     sender = Sender(call.principal, call.client_id, call.client_host)
     return (lost(call.group_id, Loss.SKIPPED, sender, raised),) if raised else ()

@@ -50,8 +50,8 @@ def replay(state: ShardState, run: GroupStateRun) -> None:
 
 
 def forget(state: ShardState, group_id: str, kept: type | None = None) -> None:
-    """Removes the consumer, share or streams group with this id. A group is kept if ``kept`` is the
-    type of its records, such as ConsumerGroupRun."""
+    """Removes the consumer, share or streams group with this id. ``kept`` is a type of records,
+    such as ConsumerGroupRun: a group whose records have this type is not removed."""
     groups: tuple[tuple[type, dict[str, Any]], ...] = (
         (ConsumerGroupRun, state.consumer_groups),
         (ShareGroupRun, state.share_groups),

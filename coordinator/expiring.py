@@ -38,8 +38,9 @@ class ExpiringOffset(NamedTuple):
 def condition_of(group: GroupView | CommittingGroup) -> GroupCondition:
     """Returns the properties of a group on which the expiry of its offsets depends.
 
-    A consumer or streams group counts as Stable while it has members. An empty group of these types
-    became empty when its epoch was last raised, by the removal of the last member.
+    A consumer or streams group counts as Stable while it has members. The time at which such a
+    group became empty is the time at which its epoch was last raised, because the removal of the
+    last member raises the epoch.
     """
     if isinstance(group, CommittingGroup):
         return GroupCondition(
@@ -91,15 +92,17 @@ def why_it_expires(group: Group | CommittingGroup, *, asked: bool = False) -> st
 
 
 def times_of_warnings(config: GroupConfig) -> list[int]:
-    """Returns the warning times that are shorter than the retention, the longest first."""
+    """Returns the times in ms before the expiry of an offset at which a warning is emitted, the
+    longest first. All of them are shorter than the retention."""
     return [each for each in WARNING_TIMES_MS if each < config.offsets_retention_ms]
 
 
 def warn_of_expiry(
     step: Step, group: Group | CommittingGroup, counts: Mapping[int, int], soonest_ms: int
 ) -> None:
-    """Records how many offsets of a group will expire soon. Emits a warning if the group's next
-    expiry is within a shorter warning time than at the last check.
+    """Records how many offsets of a group will expire soon. Emits OffsetsExpiring if an offset is
+    within a warning time for the first time, or within a shorter warning time than at the last
+    check.
 
     ``counts`` maps each warning time, the longest first, to the number of offsets that may expire
     within this time.

@@ -168,9 +168,9 @@ class GroupJournal(Page):
             self.save(key, note)
 
     def _again(self, note: Note) -> Note:
-        """If a note with the same kind and instance id as ``note`` is at most STREAK_PAUSE_MS old,
-        returns ``note`` as its repetition: with the count of the earlier note plus 1, and with its
-        start time. Otherwise returns ``note`` unchanged."""
+        """Searches for an earlier note of the same kind and instance id that is at most
+        STREAK_PAUSE_MS old. If it exists, returns ``note`` as its repetition: with the earlier
+        note's start time, and its count plus 1. Otherwise returns ``note`` unchanged."""
         for earlier in self.notes:
             is_same = (earlier.kind, earlier.instance) == (note.kind, note.instance)
             if is_same and 0 <= note.at_ms - earlier.at_ms <= STREAK_PAUSE_MS:
@@ -179,8 +179,8 @@ class GroupJournal(Page):
         return note
 
     def add_loss(self, lost: Lost) -> None:
-        """Adds the loss of offsets or records by an admin request. If the request continues the
-        previous one, both share an entry."""
+        """Adds the loss of offsets or records by an admin request. If this loss continues the
+        previous loss (see `Lost.followed_by`), both share an entry."""
         last = self.losses.last
         lost = (None if last is None else last.followed_by(lost)) or lost
         self.losses.put(lost.number, lost)

@@ -135,8 +135,9 @@ class Journal(Pages[GroupJournal]):
             self.count(self._log)
 
     def forget_oldest(self) -> bool:
-        """Implements Pages.forget_oldest. Drops generations that were read from a shard's log,
-        those of the oldest load first. If no such generations are left, drops the oldest page."""
+        """Implements Pages.forget_oldest. As long as generations exist that were read from a
+        shard's log, drops these: first the generations of the oldest load. After that, drops the
+        oldest page."""
         return self.drop_oldest(self._log) or super().forget_oldest()
 
     def catch_up(self, page: GroupJournal) -> None:

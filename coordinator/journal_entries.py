@@ -41,7 +41,7 @@ _LOST = ("principal", "client_id", "client_host", "offsets", "examples")
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
 _IN_A_ROW = ("since_ms", "times", "is_over")
 _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
-"""Fields of a `Flapping` that have the same name in its journal line."""
+"""The fields of a `Flapping` that have the same names in a line of the journal's file."""
 
 
 class Note(NamedTuple):
@@ -87,8 +87,8 @@ class MovedBack(NamedTuple):
 
     @classmethod
     def of(cls, event: OffsetsMovedBack, group_id: str, number: int, now: Now) -> MovedBack:
-        """Creates the entry of an event. The caller must pass the string object that the journal
-        page has as ``group_id``, so that memory contains the id only once."""
+        """Creates the journal entry for ``event``. ``group_id`` must be the string object that the
+        journal page already has, so that memory contains this id only once."""
         kept = replace(
             event,
             group_id=group_id,
@@ -273,7 +273,7 @@ class Rejections(Recurring):
 
 @slotted
 class Flapping:
-    """A member that rejoined with other topics or protocols, with its changes."""
+    """Describes a member that rejoined with other topics or protocols, and counts these changes."""
 
     member_id: str
     client_id: str
@@ -343,7 +343,8 @@ class Fencing:
     recent_ms: list[int] = field(default_factory=list)
     """Wall times in ms of the last fencings, oldest first."""
     streak: Streak = field(default_factory=Streak)
-    """The last fencings. Each of them is at most STREAK_PAUSE_MS after the previous fencing."""
+    """Consecutive fencings, up to the last one. A fencing more than STREAK_PAUSE_MS after the
+    previous one begins a new streak."""
 
     def note(
         self, member_id: str, client: tuple[str, str], other: tuple[str, str], now: Now

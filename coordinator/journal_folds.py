@@ -263,8 +263,8 @@ def _took_over(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
-    """Marks the earlier rejected joins of this client as over, because the client has now joined
-    the group."""
+    """Marks this client's earlier rejected joins as over, because the client has now joined the
+    group."""
     who = (kept_id(event.client_id), event.client_host)
     for kept in journal.rejected:
         key = kept.key

@@ -54,7 +54,7 @@ _AS_THEY_ARE = (
     "last_wait_ms", "last_heard_ms", "generation_id", "protocol_name", "protocol_type", "leader",
     "members", "more_changes",
 )  # fmt: skip
-"""Fields of a `Rebalance` that have the same name in its journal line."""
+"""The fields of a `Rebalance` that a journal line contains under the same name."""
 
 
 def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -140,8 +140,8 @@ class Rebalance:
     """The member that caused the rebalance; "" if no single member did."""
     generation_before: int
     awaited: tuple[str, ...]
-    """The members for which the rebalance waited at the beginning of its current phase, or of its
-    last phase if the rebalance was interrupted. Empty after the rebalance has completed."""
+    """The members for which the rebalance waited when its phase began: its current phase or, if the
+    rebalance was interrupted, its last phase. Empty after the rebalance has completed."""
     until_ms: int
     """The deadline that the current or last phase had when the phase began, in wall ms."""
     from_empty: bool = False
@@ -286,8 +286,8 @@ def _place(entry: Rebalance) -> tuple[int, int]:
 
 
 def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
-    """Completes the rebalance in ``known`` that formed ``generation`` but is unfinished, because
-    the broker stopped during it. Returns False if ``known`` has no such rebalance."""
+    """Completes the entry in ``known`` of the rebalance that formed ``generation``, if the broker
+    stopped before the entry was complete. Returns False if ``known`` has no such entry."""
     for each in known:
         if (
             each.source is Source.KEPT
@@ -324,8 +324,8 @@ def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
 
 
 def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
-    """Makes the numbers of the entries ascend: an entry whose number is not above the previous
-    entry's number gets the next number. Returns the entries."""
+    """Changes the numbers of the entries so that they ascend: an entry whose number is not above
+    the number of the entry before it gets the next number. Returns the entries."""
     number = 0
     for each in merged:
         number = each.number = max(each.number, number + 1)

@@ -146,7 +146,8 @@ class ModernGroupView(ABC, Generic[Group]):
 
     @property
     def is_assigned(self) -> bool:
-        """Returns whether the group has members. Their assignments are always valid."""
+        """Returns whether the group has members with valid assignments. In a group of this type,
+        the assignment of every member is valid."""
         return bool(self._group.members)
 
     @property

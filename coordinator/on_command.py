@@ -72,12 +72,11 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
 
 
 def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
-    """Adds a new member with the instance id of a static member, and thereby fences the static
-    member.
+    """Fences a static member: adds a new member with the same instance id.
 
-    No client sends requests as the new member. Its session expires, unless a client joins with the
-    instance id before. In a consumer group, a client can join with the instance id only after
-    `released` was called.
+    No client uses the new member, so its session expires, unless a client joins with the instance
+    id before. In a consumer group, a client can join with the instance id only after `released` was
+    called.
     """
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
@@ -106,8 +105,8 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
 
 
 def released(step: Step, group_id: str, instance_id: str) -> None:
-    """In a consumer group, makes a static member leave temporarily: the member that `fence` has
-    added with the instance id ``instance_id``. Does nothing in a classic group."""
+    """Makes a static member of a consumer group leave temporarily. ``instance_id`` is the instance
+    id of this member, which `fence` has added. Does nothing in a classic group."""
     group = step.state.consumer_groups.get(group_id)
     if group is not None:
         consumer.away(step, group, group.members[group.static_members[instance_id]])

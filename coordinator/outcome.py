@@ -240,7 +240,8 @@ class ShareOffsetsReply:
 
 
 class EndpointTopics(NamedTuple):
-    """The input partitions of the tasks of the members at one endpoint."""
+    """The partitions that the members at one endpoint read with their active tasks and with their
+    standby tasks."""
 
     endpoint: Endpoint
     active: Sequence[tuple[str, Sequence[int]]]

@@ -57,7 +57,7 @@ class _GroupRetention:
         self._partitions: Sequence[int] = ()
         self._next = 0
         self._soon = dict.fromkeys(times_of_warnings(step.state.config), 0)
-        """By warning time, such as one day: the number of offsets that may expire within it."""
+        """By warning time, such as one day: the number of offsets that may expire in this time."""
         self._soonest_ms = 0
         self._dropped = 0
         self._step: Step | None = None

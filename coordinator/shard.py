@@ -218,13 +218,13 @@ class GroupShard:
         return bool(self._state.sweeps)
 
     def sweep(self, now: Now, budget: int) -> Outcome:
-        """Continues unfinished work for about ``budget`` units of work. Deadlines are not
-        checked."""
+        """Continues the first queued sweep for about ``budget`` units of work. Does not check
+        deadlines."""
         return stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
-        """Does at most ``budget`` of the work of the first sweep in the queue. A step never begins
-        a second sweep, because the records of the first sweep must be replayed before that."""
+        """Continues the first sweep in the queue, for at most ``budget`` units of work. The second
+        sweep begins in a later step, after the records of the first sweep were replayed."""
         sweeps = self._state.sweeps
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()

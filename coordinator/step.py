@@ -84,9 +84,9 @@ class ShardState:
         cache."""
         self.deadlines: Deadlines[GroupTimer] = Deadlines()
         self.expiring: dict[int, dict[str, int]] = {}
-        """By warning time in milliseconds and by group id: the number of offsets that were within
-        the warning time of their expiry at the last check of the group. Groups without such offsets
-        are absent."""
+        """The number of a group's offsets that will expire soon, by warning time in milliseconds
+        and then by group id. An offset counts if it expires within the warning time after the last
+        check of the group. Groups without such offsets are absent."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """The group and the member of each parked JoinGroup or SyncGroup, by ticket."""
         self.share_deletions: dict[str, ShareDeletion] = {}
@@ -333,8 +333,8 @@ class Sweep(ABC):
 
     @abstractmethod
     def piece(self, step: Step) -> int:
-        """Does the next piece of the work and returns its cost, which counts against the budget of
-        `GroupShard.expire`. Returns 0 if no piece is left."""
+        """Does the next part of the sweep and returns the cost of this part, which counts against
+        the budget of `GroupShard.expire`. Returns 0 if the sweep is complete."""
 
     def failed(self, error_code: int) -> Reply:
         """Returns the reply for ``ticket`` if the shard is unloaded before the work is done."""

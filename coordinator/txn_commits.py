@@ -123,8 +123,8 @@ def _check(state: ShardState, group: Group | None, call: TxnOffsetCommit) -> int
 
 
 def end_offsets(state: ShardState, call: EndOffsets, now: Now) -> Outcome:  # noqa: ARG001
-    """Returns the outcome with the marker of a transaction. When the marker is replayed, the cache
-    commits or drops the pending offsets of the transaction."""
+    """Returns the outcome for the end of a transaction with pending offsets: the marker to append,
+    and events. The replay of the marker commits or drops the pending offsets."""
     producer = f"producer {call.producer_id}"
     marker = MarkerRun(
         call.producer_id, call.producer_epoch, call.coordinator_epoch, call.committed

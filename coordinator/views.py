@@ -171,8 +171,8 @@ class ShardView:
         return () if group is None else expiring(self._state, group, until_ms)
 
     def expiring_counts(self) -> dict[int, int]:
-        """Returns the number of offsets that expire soon, by warning time in milliseconds,
-        according to the last checks of all groups."""
+        """Returns the number of offsets that expire soon, as the last check of each group found
+        them. A key is a warning time in ms: the counted offsets expire within this time."""
         return {
             within_ms: sum(by_group.values())
             for within_ms, by_group in self._state.expiring.items()

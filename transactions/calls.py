@@ -103,8 +103,8 @@ class EndTransaction:
 
 @slotted
 class MarkersWritten:
-    """Reports that all markers of a `SendMarkers` are stable, except for partitions that do not
-    exist. The reply is an error code."""
+    """Reports that the markers of a `SendMarkers` are stable in all of its partitions that exist.
+    The core replies with an error code."""
 
     ticket: Ticket
     transactional_id: str

@@ -100,11 +100,11 @@ def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndR
 def abort_fenced(
     step: Step, transaction: Transaction, cause: Cause, detail: str
 ) -> tuple[int, TransactionValue | None]:
-    """Aborts an open transaction and raises the epoch, which fences its producer.
+    """Aborts an open transaction and raises its epoch. The new epoch fences the producer.
 
     Returns CONCURRENT_TRANSACTIONS and the Prepare record, or another error and None. With TV2, the
-    fenced producer may continue by an InitProducerId with its previous epoch (KIP-360); with TV1 it
-    may not. Both protocols raise the epoch only once (KAFKA-19367).
+    fenced producer can continue: it sends InitProducerId with its previous epoch (KIP-360). With
+    TV1 it can't. Both protocols raise the epoch only once (KAFKA-19367).
     """
     rules = step.state.server_rules
     client_rules = TV2 if rules >= TV2 else 0

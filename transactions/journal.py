@@ -52,7 +52,7 @@ RECENT_KEPT = 4
 transactions."""
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
-"""The time in ms after which an open transaction is written to disk."""
+"""The time in ms after which the journal entry of an open transaction is written to disk."""
 HUNG = "an operator ended the hanging transaction with WriteTxnMarkers, bypassing the coordinator"
 _REFUSED_KEPT = 128
 _ID_BYTES = 900
@@ -80,7 +80,8 @@ class IdJournal(Page):
     def __init__(self, transactional_id: str, unsaved: Unsaved | None = None) -> None:
         super().__init__(transactional_id, unsaved, _ID_BYTES)
         self._recent: Ring[Story] = self.ring(RECENT_KEPT)
-        """The last transactions that are not notable (see the top of this module)."""
+        """The last ended transactions that are not notable; the module's docstring defines notable
+        transactions."""
         self._notable: Ring[Story] = self.ring(NOTABLE_KEPT)
         self.refused: Ring[Refusals] = self.ring(_REFUSED_KEPT)
         """Rejected calls, by error code."""
@@ -113,8 +114,8 @@ class IdJournal(Page):
         return story
 
     def changed(self, story: Story, size: int) -> None:
-        """Records that the entry of the open transaction has grown by ``size`` bytes. ``size``
-        excludes the texts of the entry."""
+        """Records that the entry of the open transaction has grown by ``size`` bytes, not counting
+        the texts of the entry."""
         self._open.grow(story.number, size)
         if not self.is_young:
             self.save_story(story)
@@ -136,7 +137,8 @@ class IdJournal(Page):
         self._keep(story)
 
     def save_story(self, story: Story) -> None:
-        """Schedules the write of a transaction to disk without waiting for SAVED_OPEN_MS."""
+        """Saves a transaction to disk soon, even if it has been open for a shorter time than
+        SAVED_OPEN_MS."""
         if self._unsaved is not None:
             self._unsaved.young.pop(self.name, None)
             self.save(story.number, story)
@@ -259,10 +261,10 @@ class Journal(Pages[IdJournal]):
         super().__init__(IdJournal, bytes_kept, unsaved, attrgetter("transactional_id"))
 
     def wait(self, transactional_id: str, opened: Story, reader: Reader, now: Now) -> None:
-        """Records that a reader waits for the open transaction of a transactional id.
+        """Records that ``reader`` waits for the end of a transactional id's open transaction.
 
-        ``opened`` is the transaction as the core knows it. If the transaction began before the
-        broker's start, the journal does not have it, and ``opened`` is added to the journal.
+        ``opened`` describes this transaction. It is added to the journal if the journal does not
+        have it, because the transaction began before the broker's start.
         """
         self.fold_observed()
         page = self.turn_to(transactional_id)

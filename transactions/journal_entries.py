@@ -129,8 +129,9 @@ class Story:
     ended_ms: int = 0
     """The wall time in ms at which the last marker was written; 0 while markers are missing."""
     past: str = ""
-    """The partitions, as text, in which an operator's marker ended the transaction while the
-    coordinator had it open; "" without such partitions."""
+    """A sentence about an operator's markers that ended the transaction in some partitions while
+    the coordinator had it open. The sentence names the markers and the partitions. It is "" without
+    such markers."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN

@@ -75,9 +75,9 @@ def _topics_in_order(
     """Returns the topics in the order in which Kafka iterates over its ``HashMap`` of them. The
     first ``older`` topics were in the map before this request.
 
-    The order depends on the size of the map. An insertion leads to a larger map only at the next
-    lookup. So the map is still small if the last inserted topic has a single partition, since no
-    lookup followed.
+    The order depends on the number of slots of the map. After an insertion, the map gets more slots
+    only when Kafka next looks up a topic. Kafka does no further lookup if the last inserted topic
+    has a single partition; the map then keeps its smaller number of slots.
     """
     last = max(topics, key=lambda topic: slots_of[topic](topics[topic][-1]))
     mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1

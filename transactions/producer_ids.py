@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 
 REFILL_BELOW = 100
-"""Another block is reserved when fewer ids than this are left. With this value, 90 % of a block of
-1000 ids, the size in Kafka, have then been used."""
+"""If fewer producer ids than this number are left, another block is reserved. In Kafka a block has
+1000 ids, so 90 % of its ids have then been used."""
 
 
 class ProducerIds:

@@ -59,8 +59,8 @@ def loading_error(call: Call) -> int:  # noqa: ARG001
 def failed(reply: Reply, error_code: int) -> Reply:
     """Returns a reply of the same type as ``reply`` that contains only ``error_code``.
 
-    A `SendMarkers` becomes the bare error code, because markers without a Prepare record in the log
-    must not be sent.
+    If ``reply`` is a `SendMarkers`, returns ``error_code`` itself: the markers must not be sent,
+    because their Prepare record is not in the log.
     """
     if isinstance(reply, int | SendMarkers):
         return error_code

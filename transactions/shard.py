@@ -6,8 +6,9 @@ run of an outcome to ``replay`` immediately, in order and with the log offset of
 the next call sees the run. The replies of an outcome are created before the replay. The caller
 sends a reply, or passes markers to the marker sender, when all records before it are stable.
 
-Before ``loaded`` the caller may call only ``replay``, and afterwards ``wake``. After ``unload`` the
-shard must not be used. Calls are never parked: each call is answered in its outcome.
+Before it calls ``loaded``, the caller may call only two methods: first ``replay``, then ``wake``.
+After ``unload`` the shard must not be used. Calls are never parked: each call is answered in its
+outcome.
 """
 
 from __future__ import annotations
@@ -151,8 +152,9 @@ class TransactionShard:
         raise AssertionError("the state of transactional ids has no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """Visits at most ``budget`` further open transactions, and collects for `loaded` the
-        markers of prepared ones. Returns the number of visited transactions; 0 if none is left."""
+        """Visits at most ``budget`` further open transactions. Collects the markers of the
+        transactions in PREPARE_*, which `loaded` sends later. Returns the number of visited
+        transactions; 0 if all were visited before."""
         if self._waking is None:
             self._waking = iter(list(self._state.open.values()))
         awake = 0

@@ -26,7 +26,8 @@ class Sweeps:
         self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
 
     def work(self, step: Step, budget: int) -> None:
-        """Does due work for at most ``budget`` transactional ids. Further work stays due."""
+        """Does due work for at most ``budget`` transactional ids. The next call continues with the
+        other due work."""
         config = step.state.config
         if self.abort_at_ms <= step.now.mono_ms:
             budget -= _abort(step, budget)

@@ -51,9 +51,10 @@ class Transaction(Timer):
         id."""
 
     def transition_to(self, run: TransactionRun, *, live: bool = True) -> None:
-        """Applies a record. If ``live``, the transition must be legal.
+        """Applies a record. If ``live`` is True, the transition must be legal.
 
-        During a load, states may be missing, because the log is compacted.
+        ``live`` is False for a new id, and during a load: the compacted log may lack some of the
+        states.
         """
         value = run.value
         state = State.DEAD if value is None else value.state

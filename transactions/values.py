@@ -35,8 +35,8 @@ class TransactionValue(NamedTuple):
     previous_producer_id: int = NO_PRODUCER_ID
     """The producer id in the previous record (v1, tag 0).
 
-    It identifies a producer that retries after the epochs of its producer id were exhausted
-    (KIP-890).
+    When the epochs of a producer id are exhausted, the transactional id gets another producer id.
+    This field identifies a producer that then repeats its request (KIP-890).
     """
     next_producer_id: int = NO_PRODUCER_ID
     """The producer id with which the producer must continue after this transaction (v1, tag 1)."""
@@ -59,7 +59,7 @@ class TransactionRun:
     version: int = 1
     """The version of the value. It is 1 if transaction.version is 1 or higher."""
     last_epoch: int = field(default=NO_EPOCH, compare=False)
-    """The new value of `Transaction.last_epoch`."""
+    """The value that `Transaction.last_epoch` gets when this record is applied."""
     client: Client = field(default=BROKER, compare=False)
     """The client whose call caused the record."""
 

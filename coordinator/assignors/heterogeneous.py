@@ -148,8 +148,8 @@ class _Balancer:
         self.most_level = sizes[self._sorted[-1]] + 1
 
     def next_least(self) -> int:
-        """Returns the index of the next member, in ascending order of the number of partitions. No
-        member is returned twice."""
+        """Returns the index of a member with the fewest partitions, among the members that were not
+        returned yet."""
         if self._next_least >= self._least_end:
             self.least_level += 1
             while (
@@ -163,8 +163,9 @@ class _Balancer:
         return member
 
     def next_most(self) -> int:
-        """Returns the index of the next member with the most partitions; -1 if all members are
-        excluded. At one number of partitions (``most_level``), returns each member only once."""
+        """Returns the index of a member that has ``most_level`` partitions, the maximum. If all
+        such members were already returned, first lowers ``most_level``. Returns -1 if all members
+        are excluded."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 self.most_level = self._sizes[self._sorted[self._most_start - 1]]

@@ -21,9 +21,10 @@ def by_load(sizes: Sequence[int], capacities: Sequence[int], number: int) -> lis
 
     ``sizes`` has the number of tasks of each process, and ``capacities`` its capacity. The load of
     a process is its size divided by its capacity. Each task goes to the process with the lowest
-    load (the first of several such processes), whose size then grows by 1. No load exceeds (sum of
-    sizes + number) / sum of capacities. So only processes with lower loads are candidates, and only
-    a few more candidates than ``number`` are sorted.
+    load (the first of several such processes), whose size then grows by 1.
+
+    A process whose load exceeds (sum of sizes + number) / sum of capacities gets no task. Because
+    of this limit, only a few more candidates than ``number`` are sorted.
     """
     unit, width = lcm(*set(capacities)), len(sizes)
     highest = unit * (sum(sizes) + number) // sum(capacities)
@@ -42,7 +43,7 @@ class ProcessesByLoad:
         unit = lcm(*{len(members) for members in members_of})
         self._width = len(members_of)
         self._steps = [unit // len(members) * self._width for members in members_of]
-        """For each process, the amount by which one task increases its load."""
+        """For each process, the number by which its load grows when it gets one task."""
         sizes = [sum([counts[member] for member in members]) for members in members_of]
         self._loads = [
             size * step + process

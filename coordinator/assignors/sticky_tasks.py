@@ -104,8 +104,8 @@ class _Quota:
         self.per_member = -(-tasks // members)
 
     def fill(self) -> int:
-        """Called when a member has reached its quota of tasks. Returns the new quota of each member
-        that has not reached its quota."""
+        """Called when a member has all tasks of its quota. Returns the new quota of each remaining
+        member, computed from the tasks that remain."""
         self._members -= 1
         self._tasks -= self.per_member
         self.per_member = -(-self._tasks // self._members) if self._members else 0
@@ -234,8 +234,8 @@ class _Assignment:
 
     def _turns(self, order: Iterable[int]) -> list[Iterator[int]]:
         """Distributes the remaining tasks of each process to the members of the process, by load.
-        ``order`` has the process of each remaining task. Returns an iterator for each process. It
-        yields, for each remaining task of the process, the member that gets the task."""
+        ``order`` has the process of each remaining task. Returns an iterator for each process. Each
+        value of the iterator is the member that gets the next remaining task of the process."""
         added = [0] * len(self._sizes)
         for process in order:
             added[process] += 1
@@ -249,8 +249,8 @@ class _Assignment:
     def _spread_active(
         self, placed: Iterable[tuple[int, int]], turns: Sequence[Iterator[int]]
     ) -> None:
-        """Assigns active tasks to members. ``placed`` has each task with the process that was
-        chosen for it. The members of a process get its tasks in turn."""
+        """Assigns active tasks to members. ``placed`` contains pairs of a task and the process that
+        must get it. The members of a process get the tasks of this process in turn."""
         owners, counts, quota = self._owners, self._counts, self._quota.per_member
         for task, process in placed:
             owners[task] = member = next(turns[process])
@@ -309,10 +309,10 @@ class _Assignment:
         return left
 
     def _least_loaded(self, members: Iterable[int], holders: Sequence[int]) -> int:
-        """Returns the member of ``members`` that should get a task, among the members whose process
-        is not in ``holders``; -1 if the processes of all members are in ``holders``. Starts with
-        the first of these members, and moves on to a later member if it has fewer tasks and its
-        process has a lower load."""
+        """Returns the member of ``members`` that should get a task. Skips members whose process is
+        in ``holders``; returns -1 if all members are skipped. Chooses the first member at first. A
+        later member replaces the chosen member if it has fewer tasks and its process has a lower
+        load."""
         found = _NOBODY
         for member in members:
             process = self._process[member]

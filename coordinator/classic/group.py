@@ -85,11 +85,11 @@ class Group:
         self.generation_id = 0
         """The generation, which is 0 at first and increases by 1 at the end of each join phase."""
         self.leader_id: str | None = None
-        """The leader's member id; None without members, and after a downgrade until a rebalance."""
+        """The leader's member id. None without members, or if no rebalance followed a downgrade."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending: dict[str, GroupTimer] = {}
-        """By member id that MEMBER_ID_REQUIRED returned and that no client has used: the timer."""
+        """The timers of member ids that MEMBER_ID_REQUIRED returned and no client has used yet."""
         self.pending_syncs: set[str] = set()
         """Members that must still send SyncGroup. Empty except in AWAITING_SYNC and STABLE."""
         self.joined = 0
@@ -105,8 +105,8 @@ class Group:
         self.initial_delay = False
         self.delay_step_ms = 0
         self.delay_remaining_ms = 0
-        """The maximum time in ms for which the initial delay may still be extended after its
-        current step. A new member causes such an extension."""
+        """The time in ms by which the initial delay may still be extended after its current step.
+        The delay is extended only if a new member has joined during the step."""
         self.member_added = False
         """True if a new member has joined since the last extension of the initial delay. The delay
         is then extended again."""
@@ -125,8 +125,8 @@ class Group:
         """Wall time in ms of the last OffsetFetch, if OffsetFetch requests count as activity of the
         group; otherwise -1."""
         self.expiry_warned_ms = 0
-        """The shortest warning time in ms whose warning was due at the last check; 0 if none was
-        due. (The broker warns several times before an offset expires.)"""
+        """The shortest warning time in ms within which, at the last check, an offset of the group
+        would expire; 0 if no offset would expire within any of the warning times."""
         self.record_offset = -1
         """The log offset of the group's metadata record; -1 if the log has no such record."""
 

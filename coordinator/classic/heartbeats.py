@@ -72,11 +72,11 @@ def session_left_ms(member: MemberView, now: Now) -> int | None:
 
 
 def silent_ms(member: MemberView, now: Now) -> int | None:
-    """Returns the time in ms since the last request of a member. Returns None while the broker has
-    parked a request of the member on an open connection.
+    """Returns the time in ms since the member's last request or since the close of its connection,
+    whichever is longer.
 
-    If the member's connection has closed while a request was parked, returns the time since the
-    close. If it closed without a parked request, returns the longer of both times.
+    While a request of the member is parked, returns the time since the close, or None if the
+    connection is open.
     """
     closed_ms = closed_for_ms(member, now)
     if member.waits or member.session.due_ms == NEVER:

@@ -44,8 +44,8 @@ PENDING_IDS_MAX = 10_000
 number the oldest id is withdrawn, as if its timeout had passed. A client that joins with a
 withdrawn id gets UNKNOWN_MEMBER_ID and requests another id."""
 _ID_PREFIX_CHARACTERS = 4000
-"""Maximum length of the client id or instance id that begins a new member id. A Kafka string, of at
-most 32767 bytes, can then contain the member id."""
+"""A new member id begins with the client id or the instance id, cut to this number of characters.
+The member id is then shorter than 32767 bytes, the limit of a Kafka string."""
 
 
 def join(step: Step, call: JoinGroup) -> None:

@@ -115,7 +115,7 @@ _Key = tuple[str, ...]
 
 
 class SameClient(NamedTuple):
-    """Another member id of the same client."""
+    """Another member id that belongs to the same client, and a text that says why."""
 
     member_id: str
     words: str
@@ -147,7 +147,7 @@ class RestartingMember:
     last_ms: int = 0
     """The wall time in ms at which the client last returned under a new member id."""
     member_id: str = ""
-    """The new member id of the client, which it got when it last returned."""
+    """The client's newest member id, from its last return."""
     before: str = ""
     """The member id that the client had before its last return."""
     away_ms: int = 0
@@ -156,7 +156,7 @@ class RestartingMember:
     """The wall times in ms at which the client returned under a new member id, oldest first. Only
     the latest ones are kept."""
     streak: Streak = field(default_factory=Streak)
-    """The client's last sequence of returns, in which no pause between two returns exceeded
+    """The client's latest streak of returns, in which each return followed the previous one within
     STREAK_PAUSE_MS."""
     is_kept: bool = False
     """True if the entry was read from the journal's file, and the client has not returned since the
@@ -166,7 +166,7 @@ class RestartingMember:
     first: str = ""
     """The member id that the client had before its first return."""
     ways: dict[str, int] = field(default_factory=dict)
-    """The number of returns in the current streak, by the `Way` in which the client lost its old
+    """How often the client returned during `streak`, by the `Way` in which it had lost its old
     member id."""
 
     @classmethod

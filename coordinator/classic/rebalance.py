@@ -16,9 +16,9 @@ from coordinator.wording import named, some_of
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
-"""The minimum timeout in ms of a join phase that is repeated because no member has joined at its
-end. It applies if all rebalance timeouts are shorter, 0 or negative. The repeated phase ends before
-this timeout if a member rejoins or expires."""
+"""A join phase is repeated if no member has joined when it ends. This is the minimum timeout in ms
+of the repeated phase; it applies if all rebalance timeouts are shorter, 0 or negative. The repeated
+phase ends earlier if a member rejoins or expires."""
 
 
 def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:

@@ -114,8 +114,9 @@ class OffsetsDropped:
 
 
 class TopicsDeleted(Sweep):
-    """Drops the offsets of deleted topics in all groups. ``topics`` has a log offset for each
-    topic: offsets whose record is at or after it belong to a recreated topic and stay."""
+    """Drops the committed offsets of deleted topics in all groups. ``topics`` has a log offset for
+    each topic. A committed offset whose record is at or after this log offset belongs to a
+    recreated topic, and is kept."""
 
     def __init__(
         self, cache: OffsetCache, topics: Mapping[str, int], ticket: Ticket | None

@@ -191,8 +191,8 @@ def _emit(step: Step, changes: Changes) -> bool:
 
 
 def _joined(step: Step, admitted: Admitted, metadata: MemberMetadata) -> ConsumerMember:
-    """Returns the member that joined. Emits the event of the join before the event of the new
-    epoch, so that the journal lists the join in the rebalance that the new epoch begins."""
+    """Returns the member that joined. Emits the event about the join before the other events of
+    this step. The journal then assigns the join to the rebalance that the new epoch begins."""
     group, member_id, _, replaced, _ = admitted
     replaces = "" if replaced is None else replaced.member_id
     client = metadata.client_id, metadata.client_host

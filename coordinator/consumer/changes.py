@@ -64,8 +64,8 @@ class Changes:
         return member_id in self.group.members and member_id not in self._removed
 
     def awaited(self, without: str = "") -> tuple[str, ...]:
-        """Returns ids of members that the group will have after the step: the first `AWAITED_NAMED`
-        of them. Omits the id ``without``."""
+        """Returns the ids of at most `AWAITED_NAMED` members that are in the group after the step.
+        The member ``without`` is left out."""
         members, removed = self.group.members, self._removed
         kept = (each for each in members if each not in removed)
         added = (each for each in self._set if each not in members or each in removed)

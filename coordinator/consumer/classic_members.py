@@ -249,11 +249,11 @@ def leave(step: Step, group: ConsumerGroup, call: LeaveGroup) -> None:
 
 
 class MembersLeave(Sweep):
-    """A LeaveGroup to a consumer group, in pieces of `LEAVERS_PER_PIECE` members. Most requests
-    need one piece.
+    """Handles a LeaveGroup request to a consumer group, in pieces of `LEAVERS_PER_PIECE` members.
+    Most requests need one piece.
 
-    The epoch is raised once per piece. A downgrade is always one piece, because its records must be
-    in one batch.
+    Each piece raises the group's epoch once. A downgrade of the group is always one piece, because
+    its records must be in one batch.
     """
 
     def __init__(self, step: Step, group: ConsumerGroup, call: LeaveGroup) -> None:

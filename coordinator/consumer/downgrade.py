@@ -56,10 +56,10 @@ def downgrade(
     nothing if the records do not fit in a batch.
 
     ``rebalance`` is the cause of a rebalance that begins after the downgrade; None if no rebalance
-    is necessary. Before such a rebalance, Muster writes the group without a leader, so that the
-    group also rebalances if it is loaded from this record. Kafka writes the first member as the
-    leader, and loads the group as stable. After a crash, no member then owns the partitions of the
-    member that left.
+    is necessary. With ``rebalance``, Muster writes the group without a leader, so that a broker
+    that loads this record starts the rebalance too. Kafka writes the first member as the leader,
+    and loads the group as stable. After a crash, no member then owns the partitions of the member
+    that left.
     """
     classic = _classic_group(step, group, left)
     if rebalance is not None:
@@ -171,12 +171,12 @@ def _classic_group(step: Step, group: ConsumerGroup, left: Sequence[Remaining]) 
 
 
 def _held(current: CurrentAssignment) -> dict[bytes, list[int]]:
-    """Returns the partitions that the member may own: the assigned partitions, and those that it
-    has not given up yet.
+    """Returns the partitions that the member may own: the assigned partitions, and the partitions
+    that it has not given up yet.
 
-    The record of the classic group gets these partitions as the member's assignment. Kafka writes
-    the member's target instead. If the group is then upgraded again before the member has rejoined,
-    Kafka assigns partitions that this member still owns to another member.
+    In the record of the classic group, these partitions are the member's assignment. Kafka writes
+    the member's target assignment instead. If a group in Kafka is then upgraded again before the
+    member has rejoined, another member may get partitions that this member still owns.
     """
     held: dict[bytes, list[int]] = {}
     for side in (current.assigned, current.revoking):

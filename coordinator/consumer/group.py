@@ -71,8 +71,8 @@ class ConsumerMember:
         """The cached result of `ConsumerMemberView.assignment`: the assignment, and its encoded
         form."""
         self.idle_reply: ConsumerHeartbeatReply | None = None
-        """The last reply to a heartbeat that changed nothing. If the reply to a later heartbeat
-        without changes is equal, this object is returned again."""
+        """The reply to the last heartbeat that changed nothing. If the reply to a later such
+        heartbeat is equal, this object is returned again instead of a new one."""
         self.session = GroupTimer(group_id, member_id)
         """The timer of the member's session, which every accepted heartbeat extends. The member is
         removed when the timer is due."""
@@ -226,15 +226,15 @@ class ConsumerGroup:
         return member
 
     def _note_progress(self, member: ConsumerMember) -> None:
-        """Adds ``member`` to the cached set of `behind`, or removes it from the set. Called when
-        the current assignment of ``member`` has changed."""
+        """Called after the current assignment of ``member`` has changed. Updates the cached set of
+        the members that `behind` returns."""
         if self._behind is not None:
             note = self._behind.add if self._is_behind(member) else self._behind.discard
             note(member.member_id)
 
     def _release(self, member_id: str, current: CurrentAssignment) -> None:
-        """Removes the member's partitions from ``holders``, except partitions for which ``holders``
-        names another member."""
+        """Removes the partitions of a member's assignment from ``holders``. Does not remove a
+        partition that another member holds."""
         for partitions in (current.assigned, current.revoking):
             for key in _keys(partitions):
                 if self.holders.get(key) == member_id:

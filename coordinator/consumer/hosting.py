@@ -50,7 +50,8 @@ def fire(step: Step, timer: GroupTimer) -> None:
 
 
 def wake(step: Step, group: ConsumerGroup) -> None:
-    """Starts the timers of a loaded group, each with its full timeout."""
+    """Starts the timers of all members of a group that was loaded from the log. Each timer starts
+    with its full timeout."""
     group.changed_ms = step.now.mono_ms
     for member in group.members.values():
         step.arm(member.session, session_timeout_ms(step.state.config, member))

@@ -40,8 +40,8 @@ def epoch_bumped(
 
 
 def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssignment) -> None:
-    """Emits the events that the group is stable, if the member's new assignment ``after`` makes the
-    group stable."""
+    """Emits the events about a group that becomes stable, if the new assignment ``after`` of this
+    member is the last one that the group waits for."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch:
         return

@@ -41,8 +41,8 @@ from protocol.consumer_protocol import CONSUMER, assigned_partitions, read_subsc
 from protocol.errors import GROUP_ID_NOT_FOUND, REBALANCE_IN_PROGRESS, ProtocolError
 
 _KNOWN_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""The assignors whose assignments can have user data that an upgrade may drop, such as the user
-data of librdkafka's sticky assignors."""
+"""Assignors whose user data in assignments may be lost when the group becomes a consumer group. For
+example, librdkafka's sticky assignors write such data."""
 
 
 def upgraded(
@@ -123,8 +123,7 @@ def _metadata(member: Member) -> MemberMetadata:
 
 
 def _assigned(member: Member, epoch: int, image: TopicsImage) -> AssignedEpochs:
-    """Returns the last assignment of a classic member, by topic id. Topics that no longer exist are
-    omitted."""
+    """Returns the last assignment of a classic member, by topic id. Deleted topics are omitted."""
     named = sorted(assigned_partitions(member.assignment).items())
     return {
         image.by_name[name].topic_id: dict.fromkeys(sorted(partitions), epoch)

@@ -12,8 +12,8 @@ _PAIRS_SHOWN = 3
 
 
 def who(member_id: str, metadata: MemberMetadata) -> str:
-    """Returns the name by which texts refer to a member: its instance id, or its client id and
-    member id; in each case with the member's host."""
+    """Returns a text that names a member: its instance id, or its client id and member id, followed
+    by its host."""
     name = metadata.instance_id or member_id
     if name is member_id and not member_id.startswith(metadata.client_id):
         name = f"{metadata.client_id} ({member_id})"

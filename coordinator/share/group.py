@@ -113,13 +113,13 @@ class ShareGroup:
         load, and after a subscribed topic was created, changed or deleted."""
         self.asked_ms: int | None = None
         """The monotonic time in ms of the last `ShareStateWanted` event since the load; None if no
-        such event was emitted, so that an initialization which a restart interrupted is requested
-        again."""
+        such event was emitted. After a load it is None, so that the shard requests an
+        initialization again that a restart has interrupted."""
         self.is_settled = False
         """True if the last heartbeat found no partition to initialize or to assign, and no record
         has changed the group since then."""
         self.changed_ms = 0
-        """The monotonic time in ms of the last step that wrote records; after a load, the time of
+        """The monotonic time in ms of the group's last written records; after a load, the time of
         the load."""
         self._names: dict[str, int] = {}
 

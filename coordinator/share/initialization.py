@@ -44,8 +44,8 @@ def ask(step: Step, changes: ShareChanges) -> ShareStateWanted | None:
 
 
 def again(step: Step, group: ShareGroup, wanted: Named) -> None:
-    """Writes a record that marks the partitions ``wanted`` as "initializing". The broker then
-    initializes their delivery states again, if they already have such states."""
+    """Requests that the broker initializes the delivery states of the partitions ``wanted`` again:
+    writes a record that marks these partitions as "initializing"."""
     stored = group.stored
     initializing = _combined(stored.initializing, wanted)
     deleting = {key: name for key, name in stored.deleting.items() if key not in initializing}

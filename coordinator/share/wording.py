@@ -13,8 +13,7 @@ _MEMBERS_SHOWN = 3
 
 
 def who(member_id: str, metadata: ShareMemberMetadata) -> str:
-    """Returns the name by which texts refer to a member: its client id and member id, with its
-    host."""
+    """Returns the name of a member for log lines and texts: its client id, member id and host."""
     name = member_id
     if not member_id.startswith(metadata.client_id):
         name = f"{metadata.client_id} ({member_id})"

@@ -61,7 +61,8 @@ _TASK_BYTES = 4
 
 
 class Advanced(NamedTuple):
-    """A member of the group after its request was applied."""
+    """The result of a member's request: the group, the member, and its assignments before and after
+    the request."""
 
     group: StreamsGroup
     member: StreamsMember
@@ -274,12 +275,12 @@ def _change_epoch(
 def _target(
     step: Step, changes: StreamsChanges, configured: ConfiguredTopology, statuses: Statuses
 ) -> TaskRoles | Refused | None:
-    """Computes a new target assignment if one is needed. If the computation must wait, or takes
-    several steps, adds a status that says so.
+    """Computes a new target assignment if the group needs one. If the computation must wait, or
+    takes several steps, adds a status that says so.
 
     Usually returns None. During the initial rebalance delay, returns an empty assignment, which the
-    member gets in place of its target. Returns an error if the target assignment of a large group
-    may not fit in a batch.
+    member gets in place of its target. If the target assignment of a large group may not fit in a
+    batch, returns an error.
     """
     group = changes.group
     settings = step.state.config.of_streams_group(group.group_id)

@@ -68,8 +68,8 @@ class StreamsChanges:
         validated_topology_epoch: int | None = None,
         settings: StreamsSettings | None = None,
     ) -> None:
-        """Raises the group's epoch by 1. An argument of None leaves its value in the group's epoch
-        record unchanged."""
+        """Raises the group's epoch by 1, and adds the new epoch record to the step. If an argument
+        is None, the new record repeats the value of the previous epoch record."""
         old = self.epoch
         self.epoch = StreamsGroupEpoch(
             old.epoch + 1,

@@ -14,7 +14,8 @@ from offsets.streams_records import StreamsMemberMetadata, StreamsTargetRecord, 
 
 _TASKS_PER_STEP: Final = 500
 _TASKS_OF_A_MEMBER: Final = 5
-"""Comparing and encoding the target of one member takes as long as that of this number of tasks."""
+"""The fixed cost of a member: to compare and encode the target of a member without tasks takes as
+long as the work on this number of tasks."""
 _RECORD_BYTES: Final = 64
 """The maximum number of bytes of a member's target record without its ids and tasks."""
 _ENTRY_BYTES: Final = 11

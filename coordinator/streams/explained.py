@@ -170,11 +170,11 @@ def _plain(member: StreamsMember) -> dict[str, tuple[int, ...]]:
 
 
 def _holder(group: StreamsGroup, member: StreamsMember, role: Role, task: Task) -> str | None:
-    """Returns the id of a member that must give up the task before ``member`` can get it; None if
-    no member must.
+    """Returns the id of a member that must give up the task before ``member`` can get the task in
+    the role ``role``; None if no member must.
 
-    A member in the same process must give up the task in any role. If the task is needed as an
-    active task, any other member that has it as an active task must give it up too.
+    A member in the same process must give up the task, whatever its role. If ``role`` is ACTIVE,
+    any other member that has the task as an active task must give it up too.
     """
     process = member.metadata.process_id
     for other in Role:

@@ -109,9 +109,9 @@ class StreamsGroup:
         """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
         no members, it has been empty since this time."""
         self.expiry_warned_ms = 0
-        """A warning is emitted a day before and an hour before an offset expires. This is the
-        shortest of these times in ms that an offset of the group had reached at the last check; 0
-        if no offset had reached one."""
+        """The last warning about an expiring offset of the group, as the time before the expiry in
+        ms. Warnings are emitted a day and an hour before an offset expires. 0 if no warning was due
+        at the last check."""
         self.target_epoch = StreamsTargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, StreamsMember] = {}
         self.targets: dict[str, TaskRoles] = {}
@@ -140,8 +140,8 @@ class StreamsGroup:
         self.endpoint_epoch = 0
         """The endpoint epoch, which rises when the tasks of a member with an endpoint change."""
         self._holders: dict[Role, dict[Task, set[str]]] = {role: {} for role in Role}
-        """By role and task: the ids of the task's holders. A holder is a member to which the task
-        is assigned, or a member that must still give the task up."""
+        """By role and task: the member ids of the task's holders. A holder is a member to which the
+        task is assigned, or a member that must still give up the task."""
         self._sources: dict[str, Subtopology] = {}
         """The subtopology that reads each source or repartition topic, by topic name."""
         self._changelogs: set[str] = set()
@@ -260,8 +260,8 @@ class StreamsGroup:
 
     @property
     def is_delayed(self) -> bool:
-        """Returns whether the computation of the first target waits for the end of the initial
-        rebalance delay."""
+        """Returns whether the first target is not computed yet because the initial rebalance delay
+        has not ended."""
         return self.initial_delay.due_ms != NEVER
 
     def reader_of(self, topic: str) -> Subtopology | None:

@@ -101,12 +101,11 @@ class PartitionCounts:
                 if topic.partitions:
                     decided[topic.name] = topic.partitions
         readers: dict[str, list[int]] = {}
-        """The indices of the subtopologies that wait for their first known input, by repartition
-        topic."""
+        """By the name of a repartition topic: the indices of the subtopologies that read this
+        topic, and that have no input topic with a known partition count yet."""
         visits: list[tuple[int, int]] = []
-        """A heap of the visits that are still to be made, as pairs: the number of a round, and the
-        index of the visited subtopology. In a round, the subtopologies are visited in ascending
-        order."""
+        """A heap of the remaining visits. A visit is a pair: the number of its round, and the index
+        of the visited subtopology. A round visits the subtopologies in ascending order."""
         for index, each in enumerate(subtopologies):
             sources = each.repartition_source_topics
             if each.source_topics or any(topic.name in decided for topic in sources):
@@ -205,8 +204,8 @@ def _common(counts: Iterable[int], shown: dict[str, int]) -> int:
 def in_hash_order(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
     """Returns the subtopologies in the order in which a Java ``HashMap`` iterates over their ids.
 
-    The hash map has a power of two of slots, at least 16. At most three quarters of the slots are
-    filled.
+    The number of slots is the lowest power of two, but at least 16, with which at most three
+    quarters of the slots are filled.
     """
     given = list(subtopologies)
     slots = 16

@@ -1,5 +1,5 @@
-"""The event that ends a rebalance of a streams group. The event contains the partitions that each
-member's active tasks read, encoded as in the classic consumer protocol."""
+"""Emits the event that reports the end of a rebalance of a streams group. The event contains the
+partitions that each member's active tasks read, encoded as in the classic consumer protocol."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ from protocol.steps import at_once
 
 ASSIGNOR: Final = "sticky"
 AT_ONCE: Final = 2_000
-"""The minimum size of a group whose target is computed by a sweep. The size is the number of
-members and tasks, active and standby."""
+"""The size from which on a group is large. The size is the number of members and of active and
+standby tasks. A sweep computes the target of a large group in several steps."""
 PIECE_COST: Final = 50
 """The cost of one step of a target computation, in units of the budget of `GroupShard.expire`. A
 step takes 0.5 ms on average. Some steps take 1 ms in a group with 10,000 tasks, and 6 ms with
@@ -91,9 +91,9 @@ class TargetSweep(Sweep):
         """The members of the group when the computation began."""
         self._steps: Generator[None, None, ComputedTarget] | None = None
         self._computed: ComputedTarget | None = None
-        """The computed target; None until the computation has ended. A step of its own writes the
-        records of the target, because the last step of the computation would otherwise block the
-        event loop for too long."""
+        """The computed target; None until the computation has ended. Its records are written in a
+        separate step after the last step of the computation, because one step for both would block
+        the event loop for too long."""
 
     def piece(self, step: Step) -> int:
         group = self.group

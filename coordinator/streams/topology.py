@@ -59,8 +59,9 @@ class ConfiguredTopology(NamedTuple):
 
 
 def invalid(topology: Topology) -> str | None:
-    """Returns the message of STREAMS_INVALID_TOPOLOGY, or None for a valid topology. Names are
-    checked before a topology is authorized; the structure is checked after the authorization."""
+    """Returns the message of STREAMS_INVALID_TOPOLOGY for an invalid topology; None for a valid
+    topology. A handler calls `invalid_names` before it authorizes the topology, and
+    `invalid_structure` afterwards."""
     return invalid_names(topology) or invalid_structure(topology)
 
 

@@ -58,7 +58,8 @@ class Moves:
                 self._owners[name, partition] = member_id
 
     def read_after(self, member_id: str, before: TaskRoles, after: TaskRoles) -> None:
-        """Reads the previous and the new target of a member."""
+        """Adds the tasks that a member has in its new target ``after``, but not in its previous
+        target ``before``."""
         had = dict(by_role(before))
         for role, tasks in by_role(after):
             for name, partitions in tasks.items():

@@ -1,7 +1,7 @@
-"""The language of the files in tests/golden. Each line is a call to a shard, and the lines after it
-are its outcome.
+"""The language of the files in tests/golden. A line that begins with ``> `` is a call to a shard.
+The indented lines after it are the outcome of the call.
 
-docs/internals/coordinator.md describes the language. After each line, the test checks the
+docs/internals/coordinator.md describes the language. After each call, the test checks the
 invariants, and compares the shard with a second shard that is loaded from the same log.
 """
 

@@ -22,8 +22,9 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "internals" / "coordinator
 
 @cache
 def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
-    """Runs the calls of a golden file again. Returns the text of the file, the text that the calls
-    produce now, and the request, group state and answer of each call."""
+    """Executes the calls of a golden file. Returns three things: the text of the file, the text
+    that the calls produce now, and a list with the request, the group state and the answer of each
+    call."""
     text = (GOLDEN / name).read_text()
     again, conversation = run_text(text)
     seen = tuple((each.request, each.state, each.answer) for each in conversation.seen)

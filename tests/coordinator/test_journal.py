@@ -577,7 +577,8 @@ def test_estimated_size_of_a_journal_is_close_to_its_memory() -> None:
 
 
 def fresh(text: str, length: int) -> str:
-    """Returns a text as a new string object, because each request contains new string objects."""
+    """Returns ``text``, padded to ``length`` characters, and then ``text`` again. The result is a
+    new string object, as are the strings of each decoded request."""
     return (text + "-" * length)[: max(length, len(text))] + text
 
 
@@ -607,8 +608,8 @@ def flapping(group: str, number: int, length: int) -> list[Event]:
 
 
 def came_and_went(group: str, number: int, length: int) -> list[Event]:
-    """Returns one event: a member joined without a rebalance. Each of its ids has ``length``
-    characters."""
+    """Returns the event of a member that joined without a rebalance. The member id, the instance id
+    and the client id have ``length`` characters."""
     ids = [fresh(f"{each}{number}", length) for each in ("m", "i", "c")]
     host, reason = fresh("/10.0.0.1", 0), fresh(f"{number}", min(length, 255))
     return [MemberJoined(group, ids[0], ids[1], ids[2], host, reason)]

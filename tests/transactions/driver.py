@@ -1,5 +1,5 @@
-"""Runs a shard of transactional ids like the runtime: the records of a step are stored as bytes and
-replayed at once."""
+"""Runs a shard of transactional ids as the broker's runtime does. The records of each step are
+stored as bytes, and are replayed before the next step."""
 
 from __future__ import annotations
 

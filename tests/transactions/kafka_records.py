@@ -67,8 +67,8 @@ def end(name: str, version: int, *, committed: bool) -> Step:
 
 
 def _one_by_one() -> list[Step]:
-    """Returns requests that each add one partition to the transaction. The topics of the requests
-    alternate, so the transaction's record grows through many sizes."""
+    """Returns requests that each add one partition to the transaction. The requests use three
+    topics in turn, so that the record of the transaction gets many different sizes."""
     topics = ("wide", "metrics", "orders.v2")
     return [Step("add", "wide", 3, {topic: [p]}) for p in range(36) for topic in topics]
 
@@ -149,7 +149,8 @@ _Call = InitProducerId | AddPartitions | EndTransaction | MarkersWritten
 
 
 class _Core:
-    """Runs the core like the runtime, and reports the requested markers as written."""
+    """Executes steps with the core of Muster, as the runtime does. Reports all requested markers as
+    written, although no partition exists."""
 
     def __init__(self, producer_ids: Sequence[int]) -> None:
         ids = ProducerIds()

@@ -13,7 +13,8 @@ LAST, MOST = 32766, 32767
 
 @dataclass
 class Kept:
-    """The content of one record, and the last epoch (``last``), which is not in the record."""
+    """The fields of the last record of the transactional id. The field ``last``, the producer's
+    last epoch, is not in the record."""
 
     pid: int
     epoch: int
@@ -30,7 +31,8 @@ class Kept:
 
 @dataclass
 class Model:
-    """A model of one transactional id. ``kept`` is None if the id is unknown."""
+    """A model of one transactional id. ``kept`` is the newest record of the id, or None if the id
+    is unknown."""
 
     level: int
     next_id: int = 1000
@@ -196,8 +198,8 @@ class Model:
             self._fence(now)
 
     def reload(self) -> None:
-        """Drops the state that records do not contain. Records of value version 0 contain fewer
-        fields than those of version 1."""
+        """Drops the state that a load from the log does not restore. This is more for records of
+        value version 0, which have fewer fields than records of version 1."""
         if self.kept is not None:
             self.kept = replace(self.kept, last=-1)
             if self.level == 0:

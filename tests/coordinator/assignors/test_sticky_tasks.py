@@ -1,5 +1,5 @@
-"""The sticky task assignor returns the same targets as a model of Kafka's algorithm, and keeps the
-guarantees that the docstring of its module lists."""
+"""Tests that the sticky task assignor returns the same targets as a model of Kafka's algorithm, and
+keeps the guarantees that the docstring of `sticky_tasks` lists."""
 
 from __future__ import annotations
 

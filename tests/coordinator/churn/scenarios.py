@@ -99,11 +99,11 @@ def slow_static_crash_loop(world: World) -> None:
 
 
 def long_back_offs(world: World) -> None:
-    """Connections are closed at random times, and clients reconnect 10 s later, so that requests
-    are parked when connections close.
+    """Closes the connections of healthy members at random times, possibly while a request is
+    parked. The client reconnects 10 s later.
 
-    Some members are static, some members have no assigned member id, and one process crashes
-    repeatedly.
+    One member is static, one member joins without an assigned member id, and one further process
+    crashes repeatedly.
     """
     made = _healthy(world, 2)
     made += [world.process("static", instance="s"), world.process("old", has_ids=False)]

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.proves("kafka 5")
 
 SEEDS = range(4)
 SLACK = 0.001
-"""By how much the share of time in which live members own the partitions may be lower than in
-Kafka. The value is above 0 because in state Stable a SyncGroup renews the session some ms later
+"""The share of time in which live members own the partitions may be lower than Kafka's share by at
+most this value. It is above 0 because in state Stable a SyncGroup renews the session some ms later
 than in Kafka."""
 
 Scenario = Callable[[World], None]

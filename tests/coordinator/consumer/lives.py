@@ -47,5 +47,5 @@ class Lives(World):
         super().join()
 
     def check(self) -> None:
-        """Does nothing. A subclass may add checks of the live groups. The tests of this class check
-        only groups that are loaded from the log."""
+        """Does nothing: this class checks only groups that are loaded from the log. A subclass may
+        check its live groups here."""

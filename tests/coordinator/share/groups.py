@@ -89,14 +89,14 @@ class ShareGroups:
         return self.send(member_id, 0, subscribed_topics=topics or ("t",))
 
     def wanted(self) -> ShareStateWanted | None:
-        """Returns the event of the last call that requests to initialize share partitions; None if
-        the last call emitted no such event."""
+        """Returns the `ShareStateWanted` event of the last call, which requests the initialization
+        of share partitions; None if the last call emitted no such event."""
         found = [each for each in self.events if isinstance(each, ShareStateWanted)]
         return found[0] if found else None
 
     def initialize(self) -> None:
-        """Reports to the shard that share partitions are initialized. The event ShareStateWanted of
-        the last call named these share partitions."""
+        """If the last call emitted ShareStateWanted, reports to the shard that the share partitions
+        in this event are initialized."""
         wanted = self.wanted()
         if wanted is not None:
             self.take(self.shard.share_state_initialized(wanted.group_id, wanted.topics, self.now))

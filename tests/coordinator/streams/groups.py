@@ -180,8 +180,8 @@ class StreamsGroups:
 
 
 def hard_state(shard: GroupShard) -> dict[str, object]:
-    """Returns, for each streams group, the part of its state that the log stores, and also the ids
-    of all groups of other types."""
+    """Returns the state that the shard can restore from its log: the logged state of each streams
+    group. Of other groups, only the ids are included."""
     others = {name for name, each in shard.view.groups.items() if each.type != "streams"}
     streams = {name: facts(group) for name, group in shard.view.streams_groups.items()}
     return {"others": sorted(others), **streams}

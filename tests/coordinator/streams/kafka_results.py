@@ -51,7 +51,7 @@ def targets_of(kafka: Mapping[str, Any]) -> dict[str, TaskRoles]:
 
 
 def given_stored() -> list[dict[str, Any]]:
-    """Returns the inputs for the stored results: first topologies, then groups."""
+    """Returns the inputs for which Kafka's results are stored: topologies, and then groups."""
     groups = [group for seed in LIVES for group in random_lives(seed)]
     return [random_case(seed).given() for seed in TOPOLOGIES] + list(map(given_group, groups))
 

@@ -77,8 +77,8 @@ def live(seed: int) -> None:
 
 
 def beat(groups: Clients, group: StreamsGroup, member_id: str, rng: random.Random) -> None:
-    """Sends a heartbeat with the current or the previous epoch. It lists either no tasks, or the
-    assigned tasks, or the assigned and revoking tasks."""
+    """Sends a heartbeat with the current or the previous epoch. The heartbeat lists no tasks, or
+    the assigned tasks, or the assigned and the revoking tasks."""
     current = group.members[member_id].current
     epoch = rng.choice((current.epoch, current.epoch, current.previous_epoch))
     if not epoch or rng.random() < 0.3:
@@ -108,8 +108,8 @@ def check_tasks(groups: Clients) -> None:
 
 
 def finish(groups: Clients) -> None:
-    """Lets all members send heartbeats. Checks that each task then has one active member, also
-    after topics have changed and a member has joined."""
+    """Lets all members send heartbeats, and checks that each task then has one active member.
+    Checks the same after topics have changed and a member has joined."""
     for name in ("t", STORE.name):
         groups.topic(name, 8)
     groups.join("last", topology=STATEFUL)

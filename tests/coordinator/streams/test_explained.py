@@ -15,7 +15,7 @@ def named(groups: StreamsGroups, kind: type) -> list[object]:
     return [each for each in groups.events if isinstance(each, kind)]
 
 
-def test_topology_problem_is_reported_when_it_begins_changes_and_ends() -> None:
+def test_begin_change_and_end_of_a_topology_problem_are_reported() -> None:
     groups = StreamsGroups()
     groups.topics(t=-1)
     groups.join("a", topology=STATEFUL)

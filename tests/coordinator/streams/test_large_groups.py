@@ -45,7 +45,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> StreamsGroups:
 
 
 def piece(groups: StreamsGroups) -> Outcome:
-    """Executes one step of the shard's sweep."""
+    """Executes one step of the shard's deferred work."""
     return groups.take(groups.shard.expire(groups.now, 1))
 
 
@@ -367,8 +367,8 @@ def test_journal_entry_of_a_rebalance_ignores_a_target_assignment_of_an_older_ep
 
 
 def rebalances(journal: Journal) -> list[tuple[str, str]]:
-    """Returns two fields of each journaled rebalance: the phase, and the text about the moved
-    tasks."""
+    """Returns the fields `phase` and `moved` of each rebalance in the journal. `moved` is the text
+    about tasks that change their member."""
     entry = journal.get(GROUP)
     assert entry is not None
     return [(each.phase, each.moved) for each in entry.rebalances]

@@ -33,8 +33,8 @@ def of(*subtopologies: Subtopology) -> Topology:
 
 
 def part(name: str, *sources: str, **fields: Any) -> Subtopology:
-    """Returns a subtopology. A string in ``reads`` or ``logs`` is an internal topic without a
-    partition count."""
+    """Returns a subtopology. ``reads`` are its repartition topics, and ``logs`` its changelog
+    topics. A topic that is given as a string has no partition count."""
     reads, logs = fields.pop("reads", ()), fields.pop("logs", ())
     return Subtopology(
         name,

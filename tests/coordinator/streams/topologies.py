@@ -18,7 +18,7 @@ from coordinator.topics_image import Topic, TopicsImage
 from offsets.streams_records import CopartitionGroup, InternalTopic, Subtopology, Tasks, Topology
 
 Kafka = Mapping[str, Any]
-"""A result that tests/interop/programs/StreamsClasses.java printed."""
+"""A result of Kafka's classes, as tests/interop/programs/StreamsClasses.java printed it."""
 INVALID = "StreamsInvalidTopologyException"
 
 
