@@ -36,7 +36,8 @@ class Recurring:
     count: int = 0
     saved_count: int = 0
     saved_ms: int = 0
-    """The wall time in ms of the last save. ``saved_count`` is the count at that save."""
+    """The wall time in ms at which the entry was last saved to disk. ``saved_count`` is the value
+    that `count` had then."""
 
     @property
     def key(self) -> Hashable:

@@ -1,4 +1,5 @@
-"""Rings of entries, pages of rings, and `Pages`: the pages of all names in a journal."""
+"""The pages of a journal, one for each name (`Pages`). A page stores its entries in rings of
+limited length (`Ring`)."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class Ring(Generic[KeptT]):
     def __init__(self, most: int, counted: Bytes | None = None) -> None:
         """``counted`` counts the bytes of this ring and of all other rings of the same page."""
         self.number = 0
-        """Some entries of a ring have numbers as keys, from 1 on. This is the number of the last
-        such entry."""
+        """The last number that was the key of an entry; 0 if no entry had a number as key. Numbers
+        begin at 1."""
         self._most = most
         self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
@@ -128,8 +129,8 @@ class Page:
         self.counted = 0
         self.rings: list[Ring[Any]] = []
         self.loads = 0
-        """The number of the last load of a log that added facts to this page. `Pages.loads` numbers
-        the loads."""
+        """The number (see `Pages.loads`) of the last load of a log that added facts to this page; 0
+        if no load added facts."""
         self._unsaved = unsaved
 
     def ring(self, most: int) -> Ring[Any]:
@@ -199,8 +200,8 @@ class Pages(Generic[PageT]):
         self.unsaved = unsaved
         self.bytes_kept = bytes_kept
         self.loads = 0
-        """The number of times that a shard was loaded from its log. After each load, `catch_up` may
-        add facts from the log to a page."""
+        """The number of loads of shards from their logs so far. After each load, `catch_up` may add
+        facts from the log to a page."""
         self._bytes = 0
         self._new_page = new_page
         self._name_of = name_of
@@ -229,9 +230,9 @@ class Pages(Generic[PageT]):
         return list(self._pages)
 
     def observe(self, event: Any, now: Now) -> None:
-        """Queues an event with the time at which it was emitted. Events must be passed in the order
-        of their times. An event whose type is not in ``folds`` may be large, so after such an event
-        all queued events are applied to the pages at once."""
+        """Queues an event. ``now`` is the time at which the event was emitted; the caller passes
+        events in the order of these times. If the type of the event is not in ``folds``, the event
+        may be large: all queued events are then applied to the pages immediately."""
         self.observed.append((event, now))
         if len(self.observed) >= OBSERVED_MAX or type(event) not in self.folds:
             self.fold_observed()
@@ -265,8 +266,8 @@ class Pages(Generic[PageT]):
         self.count(page)
 
     def save_counts(self) -> None:
-        """Called before the broker stops. Marks those entries for saving that have changed since
-        they were last saved, even if only their counts have changed."""
+        """Called before the broker stops. Marks each entry that has changed since its last save, so
+        that it is saved. A different count in an entry is also a change."""
         self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
@@ -285,8 +286,8 @@ class Pages(Generic[PageT]):
         return page
 
     def catch_up(self, page: PageT) -> None:
-        """Adds to a page the facts that are not in the journal's file, but in the log. This base
-        class adds none."""
+        """Adds past events to a page: events that a load found in the log of the coordinator, and
+        that the journal's file does not have. This base class adds none."""
         page.loads = self.loads
 
     def count(self, page: Page) -> None:

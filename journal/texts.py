@@ -49,7 +49,8 @@ def kept_sentence(text: str) -> str:
 
 
 def long_bytes(*texts: str | None) -> int:
-    """Returns the sum, over all texts, of the bytes above `USUAL_TEXT_BYTES`."""
+    """For each text that needs more than `USUAL_TEXT_BYTES` bytes of memory, counts the bytes above
+    this number. Returns the sum over all texts."""
     size = 0
     for text in texts:
         if text is not None and (taken := getsizeof(text)) > USUAL_TEXT_BYTES:

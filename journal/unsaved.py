@@ -23,15 +23,15 @@ class Unsaved:
     __slots__ = ("_entries", "lost", "wake", "young")
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        """``wake`` is called when an entry must be saved and no other entry waits, when `young`
-        gets its first entry, and when the journal has queued events that may produce an entry."""
+        """``wake`` is called in three cases: an entry must be saved and no other entry waits;
+        `young` gets its first entry; the journal has queued events, which may become entries."""
         self.wake = wake
         self.lost = 0
         """The number of entries that were dropped because `UNSAVED_MAX` entries waited."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
-        """By the name of a page: an entry that is not old enough to be saved. The oldest entry is
-        first. Each value has the entry's key, the entry, and the monotonic time in ms from which
-        the entry may be saved."""
+        """Entries that must not be saved yet, by the name of their page, oldest first. Each value
+        has the entry's key, the entry, and the monotonic time in ms from which the entry may be
+        saved."""
         self._entries: dict[tuple[str, str, Hashable], Entry] = {}
         """The entries that wait to be saved, by (name of the page, type of entry, key). The key is
         unique among the entries of that type."""

@@ -8,7 +8,8 @@ from protocol.slotted import slotted
 
 LONG_MAX = 2**63 - 1
 LOG_APPEND = "LogAppendTime"
-"""The value of ``message.timestamp.type`` with which records get the time of their append."""
+"""The value of ``message.timestamp.type`` with which the broker replaces the timestamps of records
+by the time of the append."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?(-IV\d{1,3})?")
 

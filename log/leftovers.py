@@ -36,8 +36,9 @@ class Leaving:
     """Wall time in milliseconds from which on the files may be removed."""
 
     def remove(self, fs: FileSystem) -> OSError | None:
-        """Removes the files. Tries to remove each file; `paths` then has the files that could not
-        be removed. Returns the first error, or None. Current readers of the segment can finish."""
+        """Tries to remove each file in `paths`. Afterwards `paths` contains only the files that
+        could not be removed. Returns the first error, or None. Current readers of the segment can
+        continue to read."""
         segment = None if self.segment is None else self.segment()
         if segment is not None:
             with suppress(OSError):  # a reader gets the error later

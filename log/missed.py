@@ -1,8 +1,8 @@
 """Detects lost files of a log: compares the log's files with each other and with the checkpoints.
 
-The existence of one file can prove that another file existed, because the other file was on the
-disk first. So a kill or a power failure never makes the broker report a lost file
-(docs/operate/operating.md, "Missing files").
+The broker writes some files to the disk before others. So a file can prove that an earlier file
+existed. A kill or a power failure can't change this order, so it never makes the broker report a
+lost file (docs/operate/operating.md, "Missing files").
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ deleted."""
 
 
 def no_jitter(below: int) -> int:  # noqa: ARG001
-    """Returns 0. As the default `Chance`, it disables `segment.jitter.ms`: segments are rolled
-    exactly when they reach `segment.ms`."""
+    """The default `Chance`. It returns 0 instead of a random number, so that segments are rolled
+    exactly when they reach `segment.ms`, without the jitter of `segment.jitter.ms`."""
     return 0
 
 
@@ -98,15 +98,15 @@ class PartitionLog:
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
-        """The state of many producers at the last roll, while the producer snapshot of this roll is
-        still to be written; otherwise None. The log's owner encodes the image in slices and passes
-        it to `write_image`."""
+        """The producer states at the last roll, if they are so many that the log's owner must still
+        encode their snapshot in slices; otherwise None. The owner passes the result to
+        `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
         """The reason why appends are rejected; None if appends are accepted."""
         self.unreadable: str | None = None
-        """The reason why the log's owner can't use the log; None if it can. With a reason the log
-        rejects appends and deletions until a restart."""
+        """The reason why the coordinator that owns the log can't use it; None if it can. While
+        there is a reason, the log rejects appends and deletions until a restart."""
         self.failed_for_good = False
         """True after a failed flush, or after a failed truncation that followed a failed write.
         While it is True, no probe write is tried."""
@@ -427,10 +427,10 @@ class PartitionLog:
         The new epoch is 1 above the latest epoch or ``above``, whichever is greater, but at most
         LEADER_EPOCH_MAX. A log with records but without epochs first gets epoch 0.
 
-        When this method returns, the epoch and all earlier records are on the disk. Otherwise a
-        power failure could remove records, and the next start would drop the epoch, because it
-        begins after the log end. The broker could then use an epoch again that other brokers have
-        observed.
+        When this method returns, the epoch and all earlier records are on the disk. If a power
+        failure could still remove records, the epoch would begin after the new log end, and the
+        next start would drop it. The broker could then use the same epoch again, although other
+        brokers have observed it.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
@@ -466,14 +466,14 @@ class PartitionLog:
         write_image(self.fs, self.directory, image)
 
     def write_image(self, image: ProducerImage) -> None:
-        """Writes a packed image to its snapshot file, unless the image was discarded. May run in
-        any thread. Raises OSError."""
+        """Writes ``image``, which must be packed, to its snapshot file. Does nothing if the image
+        was discarded. May run in any thread. Raises OSError."""
         with self._imaging:
             if not image.is_void:
                 write_image(self.fs, self.directory, image)
 
     def image_written(self, image: ProducerImage) -> None:
-        """Called after the write of an image, even if the write failed. Discards the image. If the
+        """Discards an image. Called after the image was written, even if the write failed. If the
         log was rolled during the write, creates a new image."""
         if self.image is image:
             self._drop_image()
@@ -673,11 +673,13 @@ class PartitionLog:
         return overlapping(self.segments.from_offset(offset), offset, end)
 
     def aborted_in(self, info: ReadInfo, offset: int, limit: int) -> list[tuple[int, int]]:
-        """Returns the aborted transactions (see `aborted_between`) that a consumer needs for the
-        read ``info``, which began at ``offset`` and ended at or below ``limit``.
+        """Returns the aborted transactions (see `aborted_between`) that a consumer must know to
+        filter the records of the read ``info``. This read began at ``offset`` and ended at or below
+        ``limit``.
 
-        Never waits for the disk. The list may therefore contain later transactions too. The method
-        also works if a cleaner has replaced the segment after the read.
+        Never waits for the disk, and may therefore not know the exact end of the read. In that
+        case, the list may also contain transactions after the read. The method also works if a
+        cleaner has replaced the segment after the read.
         """
         segments = self.segments.from_offset(offset)
         if info.segment is not None and info.segment is not segments[0]:
@@ -791,8 +793,8 @@ class PartitionLog:
         return end_offset
 
     def start_at(self, offset: int, now_ms: int) -> int:
-        """Drops all batches; the next batch begins at ``offset`` or above. In all else this method
-        behaves like `truncate_to`."""
+        """Drops all batches; the next batch begins at ``offset`` or above. Otherwise like
+        `truncate_to`: returns the new log end offset, and raises the same errors."""
         self._begin_cut()
         try:
             gone = self.segments.start_at(offset, self.config)
@@ -830,8 +832,8 @@ class PartitionLog:
 
     @property
     def cuts_are_synced(self) -> bool:
-        """Returns True if all truncations are fsynced. While it is False, callers must not append
-        to the log."""
+        """Returns True if all truncations of the log are fsynced. While it returns False, callers
+        must not append to the log."""
         return self._cuts == self._cuts_synced
 
     def sync_cuts(self) -> None:

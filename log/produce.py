@@ -102,8 +102,8 @@ def _check_producers(
 
 
 def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogConfig) -> Placed:
-    """Sets the offsets of a message set of magic 0 or 1, as `place` does for batches. In
-    ``messages`` the offsets count from 0."""
+    """Assigns offsets from ``offset`` on to a message set of magic 0 or 1. Before, the offsets in
+    ``messages`` count from 0. The function `place` does the same for batches."""
     buffer = placed(messages, offset, stamp_ms)
     headers = [header for header, _ in iter_stored(buffer)]
     for header in headers:

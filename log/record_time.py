@@ -50,7 +50,8 @@ class RecordTime(NamedTuple):
     timestamp_ms: int
     approximate: bool
     none_below: int = 0
-    """The offset at which the search ended, if it found only markers and no record. Otherwise 0."""
+    """0 if the search found a record. If it found only transaction markers: the offset at which it
+    ended."""
 
 
 class TimeReader:

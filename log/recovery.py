@@ -62,8 +62,8 @@ class RecoveryReport:
     indexes) and has batches with a producer id. From this segment on, the transaction indexes are
     rebuilt too."""
     epochs_without_producers: dict[int, int] = field(default_factory=dict)
-    """By base offset of each checked segment without producer ids: the highest leader epoch of the
-    segment. `log/fold.py` uses this epoch and does not read the batch headers again."""
+    """By base offset of the segment: the highest leader epoch of each checked segment that has no
+    producer ids. `log/fold.py` uses this epoch and does not read the batch headers again."""
 
     def reread(self, base_offset: int) -> None:
         known = self.first_reread
@@ -103,9 +103,9 @@ def open_segments(
     There is at least one segment, and the last one is ready for appends. Raises CorruptLog and
     MissingFiles.
 
-    If ``truncate`` is set, all segments are checked, and the log is truncated at the first damage,
-    wherever it is. If ``missing`` is set, missing files are accepted. If no segment is left, a new
-    segment begins at the highest offset that the log is known to have reached.
+    If ``truncate`` is set, all segments are checked, and the log is truncated at the first damage.
+    If ``missing`` is set, missing files are accepted. If no segment is left, a new segment begins
+    at the highest offset that the checkpoints show for the log.
     """
     recovery_point, log_start_offset = expected.recovery_point, expected.log_start_offset
     if truncate:

@@ -52,9 +52,10 @@ def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: i
     """Returns the writes that append the first complete batches of ``batches``, at most AT_ONCE, to
     a log that ends at ``end_offset``. May run in any thread.
 
-    Verifies checksums, the order of offsets, and that no epoch is below ``latest_epoch``. Raises
-    CorruptRecords for invalid batches. Raises BelowEnd if the only fault is that the first batch
-    begins below ``end_offset``: an empty log could begin with this batch.
+    Checks that checksums are correct, that offsets ascend, and that no epoch is below
+    ``latest_epoch``. Raises CorruptRecords for invalid batches. Raises BelowEnd if the first batch
+    begins below ``end_offset`` and everything else is correct: an empty log could begin with this
+    batch.
     """
     whole = memoryview(batches)
     found: list[Piece] = []
@@ -91,8 +92,8 @@ def _piece(whole: memoryview, headers: Sequence[BatchHeader], latest_epoch: int)
 
 
 def _of_producer(whole: memoryview, header: BatchHeader) -> BatchHeader | Ended:
-    """Returns the marker of a control batch. Returns the header for any other batch, and for a
-    control batch from which a cleaner has removed all records."""
+    """Returns the marker in a batch, or the header of the batch if it has no marker. A control
+    batch has no marker if a cleaner has removed all its records."""
     return (marker_in(whole, header) if header.is_control else None) or header
 
 

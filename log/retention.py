@@ -25,8 +25,8 @@ def count_leaving(
     count = 0
 
     def go_on_while(goes: Callable[[Segment, int], bool]) -> None:
-        """Adds the next segments to ``count`` until ``goes(segment, end offset of the segment)`` is
-        false."""
+        """Counts further segments while ``goes(segment, end offset of the segment)`` is true. Stops
+        at ``limit`` and at an empty active segment."""
         nonlocal count
         for segment, end in all_of_them[count:]:
             if end > limit or (not segment.size and segment is segments.active):
@@ -52,8 +52,8 @@ def count_leaving(
 
 
 def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
-    """Returns the time in ms until retention next deletes something: the oldest segment, or the
-    files of a segment that is no longer in the log. The result holds if nothing is appended until
+    """Returns the time in ms until retention next deletes the oldest segment, or the files of a
+    segment that was already removed from the log. The result assumes that nothing is appended until
     then. Returns None if nothing will be deleted. Raises OSError."""
     times = [leaving.due_ms - now_ms for leaving in segments.pending_deletes]
     first = segments[0]

@@ -86,16 +86,16 @@ class Segment:
         self.base_offset = base_offset
         self.file = fs.open(self.path(LOG), create=create)
         self.size = self.file.size()
-        """The bytes of whole batches. It equals the size of the file, except after a failed write.
-        """
+        """The number of bytes in complete batches. It equals the file's size, except after a failed
+        write."""
         self.index = OffsetIndex(fs, self.path(INDEX), base_offset, index_bytes)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
         self.transactions = TransactionIndex(fs, self.path(TXN_INDEX))
         self.unsynced = True
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
-        """The last offset of the batch with the segment's largest timestamp; if several batches
-        have this timestamp, of the first of them."""
+        """The offset of the last record in the batch with the segment's largest timestamp. If
+        several batches have this timestamp, the first of these batches counts."""
         self.first_timestamp_ms = -1
         """The largest timestamp of the first batch; -1 if unknown. The age for `segment.ms` is
         measured from this timestamp."""

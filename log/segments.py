@@ -55,8 +55,8 @@ class Segments:
         a consistent list."""
         self._chance = chance
         self._capped: tuple[Segment | None, int, int] = (None, -1, -1)
-        """The last arguments and result of `_cap`: the segment, the limit, and the position at
-        which a read ends."""
+        """The arguments and the result of the last call of `_cap`: the segment, the limit, and the
+        position in the segment at which a read must end."""
 
     def __len__(self) -> int:
         return len(self._all)

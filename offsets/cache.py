@@ -103,8 +103,8 @@ class OffsetCache:
         return index, base_offset
 
     def _end(self, marker: MarkerRun) -> None:
-        """Applies the end of a transaction. If the transaction was committed, each of its pending
-        offsets is stored, unless the cache has an offset with a higher log offset for the same
+        """Applies the end of a transaction. If it was committed, stores each of its pending
+        offsets, unless the cache has a newer commit (with a higher log offset) for the same
         partition."""
         for (group_id, topic), pending in self.pending.end(marker.producer_id):
             if marker.committed:
@@ -214,8 +214,8 @@ class OffsetCache:
     def lowered(
         self, group_id: str, topic: str, pending: TopicColumns
     ) -> Iterator[tuple[str, int, int, int]]:
-        """Returns (topic, partition, current offset, new offset) for each offset that the pending
-        offsets would lower if their transaction were committed."""
+        """Returns (topic, partition, current offset, pending offset) for each committed offset that
+        a commit of the pending offsets' transaction would lower."""
         columns = self._groups.get(group_id, {}).get(topic)
         partitions = pending.partitions()
         after = pending.fetch(partitions)[0]
@@ -316,9 +316,9 @@ class OffsetCache:
     def deletable(
         self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
     ) -> list[int]:
-        """Returns those of ``partitions`` whose offsets, committed and pending, were all written at
-        log offsets below ``log_offset``. A partition with a pending offset that was written later
-        is omitted, because a tombstone would also drop this pending offset."""
+        """Returns those of ``partitions`` whose committed and pending offsets were all written
+        below the log offset ``log_offset``. A partition with a later pending offset is left out,
+        because a tombstone for this partition would also drop the pending offset."""
         columns = self._groups.get(group_id, {}).get(topic)
         found = [] if columns is None else columns.written_below(partitions, log_offset)
         if group_id not in self.pending.groups():
@@ -336,8 +336,8 @@ class OffsetCache:
     def may_expire(
         self, group_id: str, topic: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> bool:
-        """Returns whether an offset in a topic may expire by ``until_ms``. Reads only one column;
-        true may be returned although no offset expires."""
+        """Returns False if no offset in a topic can expire by ``until_ms``. Reads only one column,
+        so it may return True although no offset expires."""
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is None:
             return False

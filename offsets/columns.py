@@ -72,7 +72,7 @@ class TopicColumns:
         self._slots: dict[int, int] | None = None
         """By partition: its index in the columns. None if the partition number is the index."""
         self._free: list[int] = _NO_SLOTS
-        """The slots of deleted offsets, for new offsets. Used only if ``_slots`` is used."""
+        """Slots of deleted offsets, which new offsets reuse. Used only if ``_slots`` is set."""
         self._recheck_at = 0
         """When the topic has at least this number of offsets, the next change checks whether
         partition numbers can be used as slots, so that ``_slots`` is not needed."""
@@ -323,8 +323,8 @@ class TopicColumns:
 
     def commits_not_before_ms(self) -> int:
         """Returns the earliest commit time in wall ms; -1 if an offset has an expire timestamp, or
-        if the topic has no offsets. If the commit at this time has not expired, no other commit has
-        expired, so that a retention check need not read each offset."""
+        if the topic has no offsets. The offset with this commit time expires first. Until it
+        expires, a retention check need not read the other offsets."""
         if self._expire_timestamps or not self.count:
             return _NONE
         return min(self._commit_timestamps)
@@ -378,8 +378,8 @@ class TopicColumns:
         return None
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
-        """Decides whether a partition gets the slot (array index) that equals its number. If so,
-        extends the arrays to this slot and returns True. ``arriving`` offsets will be added."""
+        """Returns True if the slot (array index) of a partition is its number; then extends the
+        arrays to this slot. ``arriving`` is the number of offsets that the caller adds."""
         missing = partition + 1 - len(self._offsets)
         if missing <= 0:
             return True
@@ -417,8 +417,8 @@ class TopicColumns:
         self._recheck_at = max(2 * self.count, _ALWAYS_DENSE)
 
     def _unmap_slots_if_dense(self) -> None:
-        """Copies the offsets to new arrays in which the slots are the partition numbers, unless too
-        many of these slots would be unused."""
+        """Copies the offsets to new arrays whose slots are the partition numbers. Does nothing if
+        too many slots would be unused."""
         assert self._slots is not None
         self._recheck_at = 2 * self.count
         if min(self._slots) < 0 or max(self._slots) >= _DENSE_FACTOR * self.count:

@@ -40,11 +40,10 @@ class BadImage(ValueError):
 
 
 def encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
-    """Encodes one (group, topic) with at least one offset. Columns that have not changed since the
-    last call are not encoded again.
+    """Encodes the offsets of one group in one topic, at least one. The result is cached in
+    ``columns`` until an offset changes.
 
-    The encoded bytes are cached in the columns. They need 9 bytes per committed offset if a group
-    commits many offsets at once.
+    The result has 9 bytes per offset if the group commits many offsets at once.
     """
     if columns.encoded is None:
         columns.encoded = _encode_columns(group_id, topic, columns)
@@ -95,9 +94,9 @@ def _encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
 
 
 def _encode_rare(columns: TopicColumns, slots: Sequence[int], parts: list[bytes]) -> int:
-    """Encodes metadata and expire timestamps, which most offsets do not have. ``slots`` lists the
-    slots of the columns in the order in which the columns encode them. If ``slots`` is empty, each
-    slot is a partition number."""
+    """Encodes metadata and expire timestamps, which most offsets do not have. Each is encoded with
+    a number: the place of its slot in ``slots`` or, if ``slots`` is empty, the slot itself, which
+    is then the partition number."""
     index_of = {slot: index for index, slot in enumerate(slots)}
     flags = 0
     if columns._metadata:

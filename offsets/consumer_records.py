@@ -144,7 +144,7 @@ class CurrentRecord:
 
 @slotted
 class RegexRecord:
-    """The record of the topics that matched a regex, type 16."""
+    """A record of type 16: a regex, and the topics that matched it."""
 
     regex: str
     value: ResolvedRegex | None

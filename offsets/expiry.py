@@ -85,8 +85,8 @@ def expires_at(
 def may_expire(
     topic: str, commits_from_ms: int, rule: ExpiryRule, retention_ms: int, until_ms: int
 ) -> bool:
-    """Returns True if an offset in the topic may expire by ``until_ms``. ``commits_from_ms`` is a
-    lower bound of the commit times in ms of the topic's offsets. A negative value means that an
+    """Returns True if an offset in the topic may expire by ``until_ms``. No offset of the topic was
+    committed before ``commits_from_ms``. A negative ``commits_from_ms`` means that at least one
     offset has its own expire timestamp."""
     if topic in rule.kept_topics:
         return False

@@ -121,8 +121,8 @@ plain_records = plain_offsets if compiled.MODULE is None else _compiled_offsets
 def _chunk(
     run: OffsetRun, key: Key, start: int, size: int, delta_bytes: int, deltas: Sequence[int]
 ) -> bytes:
-    """Returns the bytes of ``size`` records, from entry ``start`` of the run on. ``deltas`` has the
-    varint of each record's offset delta, as an integer."""
+    """Returns the bytes of ``size`` records of the run, beginning with its entry ``start``.
+    ``deltas`` has the offset delta of each record: the bytes of its varint, as one integer."""
     partitions, offsets, epochs = run.partitions, run.offsets, run.leader_epochs
     if size < len(partitions):
         stop = start + size
@@ -166,8 +166,8 @@ def _remember_shape(size: int, delta_bytes: int, key: Key, same_epoch: bool) -> 
 
     The first field is the prologue of the first record. Then each record has these fields: offset
     delta, head of the key, partition, head of the value, offset, leader epoch (unless the tail
-    contains the epoch) and tail. Constant bytes are one field, so the tail of a record includes the
-    prologue of the next record.
+    contains the epoch) and tail. The tail of a record and the prologue of the next record are one
+    field, because both have constant bytes.
     """
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
@@ -244,8 +244,8 @@ def _single_of_any(run: OffsetRun, delta: int) -> bytes:
 def _offsets_of_a_length(
     run: OffsetRun, first_delta: int, delta_bytes: int, start: int, stop: int
 ) -> bytes:
-    """Encodes the offsets from entry ``start`` to ``stop``. The varints of their offset deltas must
-    all have ``delta_bytes`` bytes."""
+    """Encodes the records of the run's entries from ``start`` to before ``stop``. The offset delta
+    of each record must be a varint of ``delta_bytes`` bytes."""
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
     metadata = run.metadata[start:stop] if run.metadata else [""] * (stop - start)
     texts = [text.encode() for text in metadata]
@@ -297,12 +297,13 @@ def _offsets_of_a_length(
 
 @cache
 def _deltas() -> list[bytes]:
-    """Returns the varints of the smallest offset deltas. Nearly all batches use only these."""
+    """Returns the varints of the smallest offset deltas. Nearly all batches contain no other offset
+    deltas."""
     return [encode_varint(delta) for delta in range(_DELTAS)]
 
 
 def _any_shape(key: Key, size: int, delta_bytes: int, *, expires: bool) -> _AnyShape:
-    """Returns what is needed to pack a record whose metadata has ``size`` bytes: the packing
+    """Returns three values for packing a record whose metadata has ``size`` bytes: the packing
     function, the prologue, and the head of the value.
 
     If ``expires`` is True, the value has version 1, which has an expire timestamp and no leader

@@ -145,8 +145,8 @@ class PendingOffsets:
                 producers[partition] = (*there, producer_id)
 
     def _forget(self, producer_id: int, group_id: str, topic: str) -> None:
-        """Removes a topic of a group from a producer that has no pending offset left in this topic.
-        If it was the last topic of the producer, removes the producer."""
+        """Removes a producer's entry for a topic of a group, in which the producer has no pending
+        offset left. If this was the last entry of the producer, removes the producer."""
         of_producer = self._producers[producer_id]
         del of_producer[group_id, topic]
         if not of_producer:
@@ -197,8 +197,8 @@ class PendingOffsets:
 
     def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
         """Yields (producer id, producer epoch, group, topic, columns) for all pending offsets, for
-        a snapshot. Lists the producers at the first step, but reads the offsets of a producer only
-        at the step that yields the first of them."""
+        a snapshot. The list of producers is fixed when the iteration begins. The offsets of a
+        producer are read when the iteration reaches the producer."""
         for producer_id in list(self._producers):
             epoch = self._epochs.get(producer_id, -1)
             for (group_id, topic), columns in list(self.of_producer(producer_id)):

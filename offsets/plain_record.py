@@ -32,8 +32,8 @@ VALUE_HEAD = b"\x30\x00\x03"
 NO_METADATA = b"\0\0"
 
 END_BYTES = 30
-"""The number of bytes from the partition, which is the last field in the key of a plain record, to
-the end of the record. The constants after this one are positions, counted from the end of the
+"""The number of bytes at the end of a plain record, from the partition on. The partition is the
+last field of the record's key. The constants that follow are positions, counted from the end of the
 record."""
 VALUE_HEAD_FROM_END = 26
 OFFSET_FROM_END = 23
@@ -44,6 +44,6 @@ TIMESTAMP_FROM_END = 9
 VALUE_BYTES = 24
 
 END = struct.Struct(">i3xqi2xqx")
-"""Reads partition, offset, leader epoch and commit timestamp from the last END_BYTES bytes of a
-plain record."""
+"""Unpacks partition, offset, leader epoch and commit timestamp from the last END_BYTES bytes of a
+plain record (an offset without metadata and expiry)."""
 PARTITION_BYTES = 4

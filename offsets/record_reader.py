@@ -48,8 +48,8 @@ class RunBuilder:
     def __init__(self, skipped: Counter[int] | None = None) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
         self.stretch = 1
-        """An estimate of how many records follow the first record of the next run: as many as in
-        the last run."""
+        """How many records probably follow the first record of the next run. The estimate is the
+        number in the previous run."""
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
@@ -127,8 +127,8 @@ class RunBuilder:
     def extend_plain(
         self, partitions: Sequence[int], offsets: Sequence[int], epochs: Sequence[int]
     ) -> None:
-        """Adds records that continue the last ``add_plain``: same group, topic and timestamp, and
-        consecutive log offsets."""
+        """Adds records that directly follow those of the last call of ``add_plain``. They have the
+        same group, topic and timestamp, and consecutive log offsets."""
         self._partitions.extend(partitions)
         self._values.extend(offsets)
         self._epochs.extend(epochs)

@@ -26,8 +26,8 @@ GROUP_VALUE_VERSION_BEFORE_INSTANCES = 2
 """The last version of group values without group.instance.id. Kafka reads this version from 2.1 on.
 """
 GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS = 1
-"""The last version of group values without the timestamp of the state. Kafka reads this version
-from 0.10.1 on."""
+"""The last version of group values that does not contain the time of the group's last state change.
+Kafka 0.10.1 and later read this version."""
 NEWEST_VALUE_VERSION = 4
 """The newest version of offset and group values that the broker reads. Kafka 4.x writes this
 version, which is flexible."""

@@ -39,8 +39,8 @@ from protocol.records.varint import read_varint, read_varlong
 
 _LONGEST_PROLOGUE = 8
 _ALIKE_MAX = 256
-"""The maximum number of records that are compared in one step. The step computes only the last byte
-of each partition number, which has 256 values."""
+"""The maximum number of consecutive records that are compared in one step. The step computes only
+the last byte of each record's partition number, and this byte has only 256 values."""
 _ROWS_MAX = 64
 """The maximum number of records that are unpacked in one step. For each possible number of records,
 a ``struct.Struct`` of up to 12 KB is created."""
@@ -197,12 +197,12 @@ def _offsets_alike(
     deltas: bytes,
     count: int,
 ) -> array[int] | None:
-    """Returns the committed offsets of the ``count`` records from ``begin`` on; None if these
-    records do not continue the record ``first``. To continue it, their offset deltas and partitions
-    must ascend by 1 from those of ``first``, and their remaining bytes may differ only in the
-    committed offset.
+    """Returns the committed offsets of the ``count`` records from position ``begin`` on; None if
+    one of these records does not continue the record ``first``.
 
-    Returns fewer than ``count`` offsets if the last byte of the partition number would overflow.
+    The records continue ``first`` if their offset deltas and partitions ascend by 1 from those of
+    ``first``, and their other bytes differ only in the committed offset. Returns fewer than
+    ``count`` offsets if the last byte of the partition number would overflow.
     """
     size = len(first)
     partition_at, offset_at = size - END_BYTES + 3, size - OFFSET_FROM_END
@@ -289,9 +289,9 @@ def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> s
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
-    """Returns the approximate number of consecutive records that have the key ``key``. The first
-    record's key begins at position ``at``, and the next keys follow at intervals of ``step`` bytes.
-    If the number is probably ``guess``, two comparisons are enough."""
+    """Estimates how many consecutive records have the key ``key``, with few comparisons. The first
+    key begins at position ``at``, and the next keys follow at intervals of ``step`` bytes. If the
+    number is ``guess``, two comparisons are enough."""
     size = len(key)
     guess = min(guess, at_most)
     last = at + (guess - 1) * step

@@ -61,8 +61,7 @@ _STATES: dict[int, type[GroupStateRun]] = {
     SHARE_GROUPS: ShareGroupRun,
     STREAMS_GROUPS: StreamsGroupRun,
 }
-"""For each kind of block with records of consumer, share or streams groups, the class of its runs.
-"""
+"""The class of the runs in a block, by kind of block: consumer, share or streams groups."""
 _CONTENTS = {OFFSETS, GROUPS, PENDING, *_STATES}
 """The kinds of blocks between the first block HEAD and the last block END."""
 
@@ -119,7 +118,7 @@ class ImageWriter:
         self.groups = 0
         self.pending = 0
         self.state_records = dict.fromkeys(_STATES, 0)
-        """The number of records of consumer, share and streams groups, by kind of block."""
+        """By kind of block, such as CONSUMER_GROUPS: the number of records in these blocks."""
 
     def head(self, head: ImageHead) -> bytes:
         payload = _HEAD.pack(

@@ -107,7 +107,8 @@ class StreamsGroupEpoch:
     """The epoch of the last topology whose topics all existed; -1 if the group never had such a
     topology."""
     last_assignment_configs: tuple[tuple[str, str], ...] = ()
-    """The assignor's settings at the last assignment, by name, in the order of the record."""
+    """The assignor's settings at the last assignment: pairs of name and value, in the order in
+    which the record contains them."""
 
 
 @slotted(frozen=True)

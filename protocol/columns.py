@@ -58,9 +58,9 @@ class _PerCount(dict[int, Callable[..., T]]):
 
 
 class Unpackers(_PerCount[tuple[Any, ...]]):
-    """Functions by number of elements. ``unpackers[count](buffer, position)`` returns the values of
-    ``count`` elements in one flat tuple. The caller must check that the buffer contains ``count``
-    elements."""
+    """By a number of elements: the function that unpacks so many elements. The call
+    ``unpackers[count](buffer, position)`` returns the values of all elements in one flat tuple. The
+    caller must check that the buffer contains ``count`` elements."""
 
     def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
         return self._keep(count, self._struct(count).unpack_from)
@@ -173,8 +173,8 @@ def offset_columns(
     """Encodes the partitions of an OffsetFetch response, with empty metadata.
 
     ``columns`` are the fields before the metadata, each with one value per partition. ``codes`` is
-    one error code for all partitions, or one code for each partition. In flexible versions
-    ``packers`` also packs the empty metadata as the varint 1.
+    one error code for all partitions, or one code for each partition. In flexible versions the
+    empty metadata is the varint 1, which ``packers`` packs for each partition like a column.
     """
     count = len(columns[0])
     width = len(columns) + 1 + flexible

@@ -37,7 +37,8 @@ Codec = TypeVar("Codec", bound=Callable[..., Any])
 
 
 def _built() -> tuple[ModuleType | None, str]:
-    """Returns the compiled module, or None if Python codecs are used; and the text of `IN_USE`."""
+    """Returns the compiled module and the text of `IN_USE`. The module is None if the Python codecs
+    are used."""
     if os.environ.get(SWITCH) == "python":
         return None, f"python ({SWITCH}=python)"
     try:

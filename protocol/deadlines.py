@@ -43,8 +43,8 @@ class Deadlines(Generic[TimerT]):
     __slots__ = ("_heap", "_limit", "_sequence", "_slack", "next_ms")
 
     def __init__(self, slack: int = 1024) -> None:
-        """The heap may contain one entry for each timer, and ``slack`` additional entries that are
-        no longer valid."""
+        """``slack`` is the number of invalid entries that the heap may contain in addition to one
+        valid entry for each timer."""
         self.next_ms: int | None = None
         """A lower bound of all due times; None if the heap is empty."""
         self._heap: list[tuple[int, int, TimerT]] = []
@@ -62,9 +62,9 @@ class Deadlines(Generic[TimerT]):
             self._push(timer)
 
     def pop(self, now_ms: int) -> TimerT | None:
-        """Removes the earliest entry of the heap, whose time must be reached. If the timer of this
-        entry is due, disarms and returns the timer. Returns None if the entry is outdated: its
-        timer has been disarmed or set to a later time."""
+        """Removes the earliest entry of the heap; the caller has checked that its time is reached.
+        Disarms and returns the timer of the entry. Returns None if this timer has been disarmed, or
+        set to a later time."""
         queued_ms, _, timer = heappop(self._heap)
         self.next_ms = self._heap[0][0] if self._heap else None
         if timer.queued_ms != queued_ms:

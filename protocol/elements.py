@@ -77,9 +77,9 @@ class ElementCounter:
 
 
 _Part = tuple[Skip | None, int, int]
-"""The means to skip a value: a function that skips it, its fixed size, and its minimum size. If
-the size varies, the fixed size is 0. If the size is fixed and the value contains no elements, the
-function is None."""
+"""How to skip a value: the function that skips it, its fixed size, and its minimum size. The fixed
+size is 0 for a value of variable size. The function is None for a value of fixed size that contains
+no elements."""
 
 
 def _fixed(size: int) -> Skip:

@@ -10,8 +10,8 @@ from protocol.schema import Array, Field, Struct, Type
 
 
 class EncodedArray:
-    """The encoded elements of an array. The value of a message may have this object as a field
-    instead of a list of elements."""
+    """The encoded elements of an array. A field of a message value may have this object in place of
+    a list of elements."""
 
     __slots__ = ("_write", "count", "data")
 

@@ -185,9 +185,9 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
 
 
 def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int | None) -> bytes:
-    """Returns the batch with only the records in ``kept``; ``kept`` must not be empty.
-    ``new_horizon_ms`` becomes the batch's delete horizon; with None the base timestamp is
-    unchanged."""
+    """Returns the batch with only the records in ``kept``, at least one. ``new_horizon_ms`` becomes
+    the batch's delete horizon, which is stored in place of the base timestamp. If it is None, the
+    base timestamp is unchanged."""
     base_timestamp = frame.base_timestamp
     if new_horizon_ms is None:
         parts = [section[cut.start : cut.end] for cut in kept]

@@ -77,7 +77,7 @@ class CleanDone:
     """A cleaning succeeded."""
 
     end_offset: int
-    """The offset up to which the log is clean."""
+    """The new first dirty offset: the log is clean below it."""
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
@@ -111,8 +111,8 @@ def encode_job(job: CleanJob) -> bytes:
 
 
 def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Encodes some of the producers of a cleaning job as one line. A job has several such lines,
-    and then one line without producers."""
+    """Encodes some producers of a cleaning job as one line. A job may have several such lines. The
+    last of them has no producers."""
     return json.dumps(producers).encode() + b"\n"
 
 

@@ -30,8 +30,8 @@ class Cleanable(NamedTuple):
 
     first_dirty_offset: int
     end_offset: int
-    """Records at or above this offset must not be cleaned now. The value equals the first dirty
-    offset if no record may be cleaned."""
+    """The cleaner must not clean records at or above this offset now. If it must not clean any
+    record, this is the first dirty offset."""
     clean_bytes: int
     dirty_bytes: int
     """The total size in bytes of the dirty segments. In a segment with an open transaction, only
@@ -93,9 +93,9 @@ def cleanable(
 def changes_in_ms(
     segments: Sequence[SegmentFacts], first_timestamp_ms: int, config: LogConfig, now_ms: int
 ) -> int | None:
-    """Returns the time in ms until `cleanable` may return another result, although the log has not
-    changed; None if only a change of the log can change the result. ``first_timestamp_ms`` is the
-    first timestamp of the active segment; -1 if this segment has no record."""
+    """Returns the time in ms after which `cleanable` may return another result for the unchanged
+    log; None if the result can't change before the log changes. ``first_timestamp_ms`` is the first
+    timestamp of the active segment; -1 if this segment has no record."""
     *closed, _ = segments
     times = [each.max_timestamp_ms + config.min_compaction_lag_ms for each in closed]
     times += [each.max_timestamp_ms + config.max_compaction_lag_ms + 1 for each in closed]

@@ -122,11 +122,11 @@ def _order(frame: Frame, last_offset: int) -> str:
 
 
 def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:
-    """Returns the frame of the message of magic 0 or 1 at ``at``. Returns None for a batch of magic
-    2, or if the chunk does not contain the whole message.
+    """Returns the frame of the message at ``at``, which has magic 0 or 1. Returns None if a batch
+    of magic 2 is there, or if the chunk does not contain the whole message.
 
-    The base offset of a wrapper's frame is the offset of the last message in the wrapper, as in
-    `BatchHeader`.
+    If the message is a wrapper of compressed messages, the base offset of its frame is the offset
+    of the last message in the wrapper, as in `BatchHeader`.
     """
     left = len(chunk) - at
     if left <= MAGIC_POSITION or chunk[at + MAGIC_POSITION] > 1:
@@ -216,13 +216,13 @@ class Transactions:
         *,
         late_go: bool = False,
     ) -> Transactions:
-        """Finds the transactions in ``files`` by reading all batch headers. Each file is a segment
-        and its size, in the order of the log. Raises CorruptLog.
+        """Finds the transactions in the segments ``files`` by reading all batch headers. ``files``
+        has the file and the size of each segment, in the order of the log. Raises CorruptLog.
 
-        A transaction without a marker in these segments is open if it begins at or above
-        ``stable_offset``. Otherwise it is aborted if it is in ``ended``, the transaction index of
-        the next segment. With ``late_go``, a batch also counts as aborted if an earlier marker of
-        the same producer has a higher epoch.
+        A transaction that has no marker in these segments counts as open if it begins at or above
+        ``stable_offset``. If it begins below, it counts as aborted if it is in ``ended``, the
+        transaction index of the next segment. With ``late_go``, a batch also counts as aborted if
+        an earlier marker of its producer has a higher epoch than the batch.
         """
         found = cls()
         open_since: dict[int, int] = {}

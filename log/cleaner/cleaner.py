@@ -93,7 +93,7 @@ class _Cleaning:
         self._unended: set[int] = set()
         """Ids of producers whose transaction has a copied batch, and no marker was read yet."""
         self._ends: set[int] = set()
-        """Offsets of markers in the current segments that end a transaction with a copied batch."""
+        """Offsets of the markers whose transactions have a copied batch."""
         self._closed = {
             segment.base_offset: segment.size
             for segment in self.segments[:-1]

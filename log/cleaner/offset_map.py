@@ -35,8 +35,8 @@ class OffsetMap:
         self._tombstones = array("q")
 
     def has_room(self, section_bytes: int, records: int) -> bool:
-        """Returns whether a batch fits in the remaining memory, whatever its keys are. The first
-        batch always fits."""
+        """Returns whether a batch fits in the remaining memory even if all its keys are new. The
+        first batch always fits."""
         return not self.latest or section_bytes + records * ENTRY_BYTES <= self._bytes_left
 
     def add(self, section: bytes, count: int, base_offset: int) -> None:

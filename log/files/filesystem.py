@@ -55,10 +55,10 @@ class File(Protocol):
         have fewer bytes than requested; at the end of the file it is empty."""
 
     def send_cached(self, socket_descriptor: int, position: int, length: int) -> int:
-        """Sends up to ``length`` bytes from ``position`` to a socket that does not block, without a
-        copy in this process. Returns the number of bytes that the socket accepted; 0 if the file
-        can't be sent so, or if not all of the bytes are in memory. Raises BlockingIOError if the
-        socket is full, and OSError."""
+        """Sends up to ``length`` bytes from ``position`` to a non-blocking socket, without a copy
+        in this process. Returns the number of bytes that the socket accepted. Returns 0 if the file
+        does not support this, or if not all of the bytes are in memory. Raises BlockingIOError if
+        the socket is full; may raise any OSError."""
 
     def write(self, position: int, data: Buffer) -> None:
         """Writes all of ``data`` at ``position``, in one system call if the system accepts all

@@ -49,8 +49,9 @@ class TransactionIndex:
         self._file: File | None = None
         self._data = bytearray()
         self._least: list[array[int]] = []
-        """An index over the first offsets of the entries. Its first array has the smallest first
-        offset of each 8 entries, the next array the smallest of each 64 entries, and so on."""
+        """A search index. The first array has, for each 8 consecutive entries, the smallest first
+        offset of their transactions. The next array has the smallest first offset of each 64
+        entries, and so on."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
@@ -100,8 +101,8 @@ class TransactionIndex:
 
     def settle(self, from_offset: int, aborted: Sequence[Aborted]) -> None:
         """Replaces all entries from ``from_offset`` on by ``aborted``, the aborted transactions
-        that were found in the log. Ignores write errors, because the next start scans the log if
-        the file is missing or outdated."""
+        that were found in the log. Ignores write errors: if the file is then missing or outdated,
+        the next start reads the log instead."""
         kept = self._count_below(from_offset) * _ENTRY.size
         data = _packed(aborted)
         if self._data[kept:] == data:
@@ -147,8 +148,8 @@ class TransactionIndex:
         return found
 
     def _pass_over(self, index: int, end: int) -> int:
-        """Returns how many entries from ``index`` on a search can skip, because their transactions
-        begin at or above ``end``."""
+        """Returns the number of entries, from entry ``index`` on, that a search can skip because
+        their transactions begin at or above offset ``end``."""
         passed_to = index
         bits = _FAN_BITS
         for least in self._least:

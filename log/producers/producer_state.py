@@ -73,8 +73,8 @@ class ProducerStates:
         """For each producer with an open transaction, the first offset of the transaction. The
         oldest transaction comes first."""
         self.ended: deque[tuple[int, int]] = deque()
-        """For each ended transaction whose marker may not be below the high watermark yet: the
-        offset of the marker and the first offset of the transaction, ascending. A transaction is
+        """Ended transactions whose marker may be at or above the high watermark, in ascending
+        order: the offset of the marker, and the first offset of the transaction. A transaction is
         left out if another one began before it and ended after it."""
 
     def __len__(self) -> int:
@@ -109,8 +109,8 @@ class ProducerStates:
                 yield producer_id
 
     def state(self, producer_id: int) -> object:
-        """Returns an object that represents a producer's state. A batch or marker of the producer
-        replaces the object, so a caller that gets another object has detected a change."""
+        """Returns the current state object of a producer. Each batch or marker of the producer
+        replaces it, so a caller that later gets another object knows that the state has changed."""
         return self._table.get(producer_id)
 
     # -- checks before an append
@@ -137,9 +137,9 @@ class ProducerStates:
         return None
 
     def check(self, batch: BatchHeader, from_zero: bool = False) -> None:
-        """Raises AppendRefused unless ``batch``, which is not a duplicate, may be appended next.
-        With ``from_zero``, an unknown producer must begin with sequence number 0, because each
-        transaction of TV2 (KIP-890) has its own epoch."""
+        """Raises AppendRefused unless ``batch`` may be appended next. The caller has checked that
+        the batch is not a duplicate. With ``from_zero`` (TV2, KIP-890), the first batch of an
+        unknown producer must have the sequence number 0."""
         producer_id = batch.producer_id
         state = self._table.get(producer_id) or NEW
         epoch = state[EPOCH]
@@ -349,8 +349,8 @@ class ProducerStates:
     # -- snapshots
 
     def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
-        """Yields dicts, each with some of the producer ids. A value is the last offset of
-        the producer's data batches (-1 if none), and its epoch. States may change in between."""
+        """Yields dicts, each of some producers: by producer id, the last offset of its data batches
+        (-1 if none) and its epoch. States may change between two dicts."""
         for piece in self._table.pieces():
             yield {
                 producer_id: (

@@ -26,8 +26,8 @@ NEW: State = (-1, -1, -1, -1)
 SPREAD_ABOVE = 2048
 """The maximum number of producers in one dict. A copy of a dict of this size takes 1 ms."""
 _A_PIECE = 256
-"""The number of producers in a list that `pieces` yields. The lists are short because removing
-producers may free much memory at once, which takes 0.1 ms per MiB."""
+"""The number of producers in each list that `pieces` yields. The lists are short, so that removing
+the producers of one list does not free much memory at once. Freeing 1 MiB takes 0.1 ms."""
 _SHARDS = 257  # a prime, so that ids with distances of a power of two are spread
 
 
@@ -78,8 +78,8 @@ class ProducerTable:
         return tuple(self._shards)
 
     def thaw(self) -> None:
-        """Called when the result of `freeze` is no longer read. Later changes of producers need not
-        copy dicts."""
+        """Must be called when the result of `freeze` is no longer read. Afterwards, changes of
+        producers copy no dicts."""
         self._frozen.clear()
 
     def clear(self) -> None:
@@ -92,8 +92,8 @@ class ProducerTable:
         self._shards = shards
         few = len(shards) == 1
         self.get: Callable[[int], State | None] = shards[0].get if few else partial(_find, shards)
-        """A function that returns the state of a producer, or None. It is called for each batch, so
-        while the table has only one dict, it is the ``get`` of this dict."""
+        """A function that returns the state of a producer, or None. It is called for each batch.
+        Therefore it is directly the ``get`` of the dict if the table has only one dict."""
 
     def _thaw(self, index: int) -> None:
         if index in self._frozen:

@@ -137,8 +137,8 @@ class _Output:
         self._large: mmap.mmap | None = None
 
     def room(self, at_most: int) -> int:
-        """Returns the number of bytes to request next. It allows one byte above the limit, so that
-        too large an output is detected."""
+        """Returns how many bytes of output to request next, at most ``at_most``. It is one byte
+        more than the limit allows, so that output above the limit is detected."""
         return min(self.limit - self.size + 1, at_most)
 
     def add(self, part: bytes) -> None:

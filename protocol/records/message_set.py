@@ -79,8 +79,8 @@ class MessageSet:
     timestamp_type: int = CREATE_TIME
     largest_entry_bytes: int = 0
     entries: list[tuple[Message, list[Record]]] = field(default_factory=list)
-    """The entries of the set, each with its records. The field ``records`` has the same records as
-    one list."""
+    """The entries of the set, each with its records. The field ``records`` has the records of all
+    entries in one list."""
 
 
 def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator[Message]:
@@ -294,7 +294,8 @@ def encode(
 
 
 def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
-    """Returns the set with offsets from 0. ``counts`` has the number of records of each message."""
+    """Returns the message set with new offsets, which begin at 0. ``counts`` has the number of
+    records of each message."""
     out = bytearray(data)
     position = offset = 0
     for count in counts:

@@ -123,8 +123,8 @@ def analyse(
 
 
 def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
-    """Returns the error for records that do not begin with a batch or message that the API version
-    allows."""
+    """Returns the error for produced records that do not begin with a batch or a message, or whose
+    format the API version does not allow."""
     if not size:
         return CorruptRecords(
             f"Produce requests with version {api_version} must have a record batch.",

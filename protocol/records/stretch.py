@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from protocol.records.compression import Unpacked
 
 TRIALS_MAX = 4
-"""The maximum number of failed attempts to find a stretch in a batch. Then the search ends."""
+"""The search for stretches in a batch ends after this number of failed attempts."""
 STRETCH_MIN = 16
 """The minimum number of records in a stretch. For fewer records, a check of each single record is
 as fast."""
@@ -98,9 +98,8 @@ def records_alike(section: Unpacked, places: Places, count: int) -> int:
 
 
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
-    """Counts consecutive bytes that ``kind`` contains. Reads at most ``count`` bytes, at the
-    positions ``at``, ``at + stride`` and so on. Stops at the first byte that ``kind`` does not
-    contain."""
+    """Counts the bytes of ``section`` at the positions ``at``, ``at + stride`` and so on, up to the
+    first byte whose value is not in ``kind``. Reads at most ``count`` bytes."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
@@ -108,8 +107,8 @@ def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) ->
 def deltas_ascend(
     section: Unpacked, at: int, width: int, stride: int, count: int, first: int
 ) -> bool:
-    """Returns True if ``count`` deltas of ``width`` bytes (1 or 2) ascend from ``first`` in steps
-    of 1."""
+    """Returns True if the ``count`` deltas, each of ``width`` bytes (1 or 2), are ``first``,
+    ``first`` + 1, and so on."""
     due = deltas_from(first, width, count)
     stop = at + (count - 1) * stride + 1
     if width == 1:
@@ -165,8 +164,8 @@ def _behind(section: Unpacked, position: int) -> int:
 
 
 def _extremes(columns: list[bytes]) -> tuple[int, int]:
-    """Returns the largest even and the largest odd value of several varints. ``columns`` has the
-    first bytes of all varints, then their second bytes, and so on."""
+    """Returns the largest even and the largest odd value of several varints. ``columns[0]`` has the
+    first bytes of all varints, ``columns[1]`` their second bytes, and so on."""
     low, *others = columns
     if len(others) <= 1 and not low.translate(None, _EVEN_BYTES):
         if not others:

@@ -92,8 +92,8 @@ def encode_change(place: Place) -> bytes:
 
 
 def decode_change(path: str, data: bytes) -> Place:
-    """Returns the pattern in a notice about changed entries, from either directory of notices.
-    Raises BadNode."""
+    """Returns the pattern whose ACL entries have changed, from a notice in either of the two
+    directories of notices (literal and prefixed patterns). Raises BadNode."""
     if path.startswith(CHANGES[PREFIXED]):
         fields = Fields(path, data)
         if fields.number("version") != VERSION:

@@ -41,8 +41,8 @@ class Model:
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.forgotten = 0
-        """A log offset. After a restart, the broker may no longer know the batches of a producer
-        before this offset, except the producer's last batch."""
+        """A log offset. After a restart, the broker need not know batches before this offset,
+        except the last batch of each producer."""
 
     @property
     def end(self) -> int:
@@ -117,7 +117,8 @@ class Model:
         return self.epoch(producer), self.recent(producer)
 
     def end_of(self, marker: Batch, rules: int) -> str | int:
-        """Returns the answer to an append of a marker. ``rules`` is the transaction version."""
+        """Returns the expected result of appending ``marker``: "+" if the log accepts it, otherwise
+        the error. ``rules`` is the transaction version."""
         if self.of(marker.producer):
             epoch = self.epoch(marker.producer)
             is_newer = self.open_since(marker.producer) is not None and epoch != NO_EPOCH_LEFT

@@ -24,7 +24,7 @@ def filled_log(**settings: int) -> PartitionLog:
 
 def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> int:
     """Reads the log twice with the same arguments. Returns the number of file reads of the second
-    time, when the file positions are cached."""
+    call, which uses the file positions that the first call has cached."""
     log.read(args[0], EVERYTHING, max_offset=args[1])
     reads = 0
     real = SimulatedFile.read

@@ -84,8 +84,8 @@ def replaying(log: PartitionLog, groups: list[CleanedGroup], now_ms: int, first_
 def mixtures(
     old: list[tuple[int, int]], new: list[tuple[int, int]], groups: list[CleanedGroup]
 ) -> list[list[tuple[int, int]]]:
-    """Returns the possible contents of the log after a crash. The first n groups of segments are
-    new, and the later groups are old."""
+    """Returns the possible contents of the log after a crash. Each of them has new segments in the
+    first groups of segments, and old segments in all later groups."""
     borders = [group.base_offset for group in groups[1:]]
     return [old, new] + [
         [batch for batch in new if batch[0] < border]

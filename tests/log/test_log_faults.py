@@ -247,8 +247,8 @@ def test_flush_fsyncs_all_files_after_a_flush_failed_with_a_memory_error(operati
 
 
 def test_directory_added_during_a_flush_is_fsynced_by_the_next_flush() -> None:
-    """Regression: the appending thread added the directory to a set of unsynced directories that
-    the flush had already replaced with a new set."""
+    """Regression: the flush had already replaced its set of unsynced directories, but the appending
+    thread added the directory to the old set, which no later flush reads."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

@@ -64,8 +64,8 @@ def test_many_logs_share_few_file_descriptors(tmp_path: Path) -> None:
 
 
 def test_process_with_few_descriptors_serves_many_logs(tmp_path: Path) -> None:
-    """The process may open 64 files and has already opened 30 others. The test runs with the
-    computed limit of log files, and with a limit above 64."""
+    """The process may open 64 files and has already opened 30 others. The test opens the logs
+    twice: with the limit that `open_files_max` computes, and with a limit far above 64."""
     script = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

@@ -172,7 +172,7 @@ def test_crash_before_a_snapshot_write_loses_no_producer() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_producer_snapshot_has_the_producer_state_when_the_segment_was_rolled() -> None:
+def test_producer_snapshot_has_the_producer_state_at_the_time_of_the_segment_roll() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     then = snapshot_of(log.producers)

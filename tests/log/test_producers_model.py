@@ -34,7 +34,8 @@ PRODUCERS = (3, 5, 8)
 
 
 class Play:
-    """Performs the steps that a list of numbers determines, on a log and on a model of the log."""
+    """Performs steps on a log and on a model of the log, and compares the two after each step. A
+    list of numbers determines the steps."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.chance = random.Random(repr(numbers))
@@ -261,8 +262,8 @@ class Play:
 
 
 def play(numbers: list[int]) -> None:
-    """Performs the steps that ``numbers`` determine, twice: first with snapshots that are written
-    at once, then with snapshots that are written in steps."""
+    """Performs the steps that ``numbers`` determine, in two runs. Snapshots are written at once in
+    the first run, and in steps in the second run."""
     Play(numbers).run(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_table, "SPREAD_ABOVE", 1)

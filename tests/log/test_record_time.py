@@ -29,7 +29,8 @@ def records(count: int) -> list[Record]:
 
 
 def first_record_time(log: PartitionLog, offset: int) -> tuple[int, bool] | None:
-    """Returns the result of a new time reader for ``offset``."""
+    """Returns what a new `TimeReader` finds for ``offset``: a timestamp, and whether it is
+    approximate."""
     return shown(TimeReader(log.segments).first_at(offset))
 
 

@@ -287,8 +287,8 @@ def test_truncation_is_refused_while_a_cleaning_replaces_segments() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_byte_of_a_fetch_response_is_never_stored(data: st.DataObject) -> None:
-    """The checksum does not cover the base offset of a batch. The order of the offsets shows this
-    damage."""
+    """The checksum of a batch does not cover its base offset. If the base offset is damaged, the
+    offsets of the batches are not in order, so that the follower detects the damage."""
     whole = batch(0, b"a", b"b", leader_epoch=1) + batch(2, b"c", leader_epoch=1)
     position = data.draw(st.integers(0, len(whole) - 1))
     damaged = flipped(whole, position)

@@ -1,5 +1,5 @@
-"""Hypothesis strategies for runs, and conversions of run values into values of the independent
-decoder."""
+"""Hypothesis strategies that generate runs, and functions that convert values of runs into the
+types of `tests.model.log_reader`, an independent decoder."""
 
 from __future__ import annotations
 

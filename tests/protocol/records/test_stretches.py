@@ -17,7 +17,7 @@ BASE_MS = 1_700_000_000_000
 
 @pytest.fixture(autouse=True)
 def _python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets Python check the sections, if compiled code would check them."""
+    """Disables the compiled code that checks record sections, so that Python checks them."""
     monkeypatch.setattr(section_module, "_section_times", None)
 
 
@@ -39,8 +39,8 @@ def random_records(chance: random.Random) -> list[Record]:
 
 
 def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """Returns the result of the check, or the text of its error, which names the record and the
-    position."""
+    """Checks a records section. Returns the result of `check_section`, or the text of its error,
+    which names the record and the position."""
     try:
         return check_section(section, count, base_ms, find_null_keys=True)
     except CorruptRecords as error:
