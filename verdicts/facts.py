@@ -130,8 +130,8 @@ class AwaitedFacts(NamedTuple):
     """The current phase of a rebalance, and the members for which it waits."""
 
     phase: str
-    """"join", "sync", or in a consumer group "revoke". In any other phase, the group waits for no
-    member, only for the end of a time span."""
+    """The phase of the rebalance: "join", "sync", or in a consumer group "revoke". In any other
+    phase, the group does not wait for members, but only until a certain time."""
     until_ms: int | None
     """The latest time in ms at which the phase can end: its deadline, or the time at which the
     sessions of the awaited, silent members expire."""
@@ -139,7 +139,8 @@ class AwaitedFacts(NamedTuple):
 
 
 class StreakFacts(NamedTuple):
-    """A series of similar events without a long pause between them."""
+    """The number of similar events, and the time of the first one. No two consecutive events have a
+    long pause between them."""
 
     times: int
     since_ms: int

@@ -25,8 +25,8 @@ class Mark(NamedTuple):
     """For FLAPPING: the client that returns repeatedly. For STALLED: the client that restarts
     repeatedly, or None if the client does not restart."""
     times: int = 0
-    """For FLAPPING: a number of returns if a client returned repeatedly, of fencings if two
-    processes fenced each other, and otherwise of rebalances."""
+    """For FLAPPING, the number of events. The events are returns of a client if a client returns
+    repeatedly, fencings if two processes fence each other, and otherwise rebalances."""
     fenced: FencedFacts | None = None
     """For FLAPPING, the processes that fence each other."""
     refused: tuple[RefusedFacts, ...] = ()

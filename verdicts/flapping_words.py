@@ -30,8 +30,8 @@ _DOES: Mapping[str, str] = {
     "join_timed_out": "was removed (it did not rejoin in time) and rejoined",
     "removed": "was removed and rejoined",
 }
-"""By the way in which a client loses its member id (`coordinator.classic.member_restarts.Way`): the
-words of a sentence that say how the client returns each time."""
+"""For each way in which a client loses its member id (`coordinator.classic.member_restarts.Way`):
+the predicate of a sentence about the client, such as "was removed and rejoined"."""
 _BEFORE: Mapping[str, str] = {
     "restarted": "its connection had closed",
     "restarted_in_session": "it had restarted before its session expired",

@@ -263,9 +263,9 @@ class _Rules:
     def _may_be_read(self, each: PartitionFacts) -> bool:
         """Returns True if the unread records of a partition with an owner count as lag.
 
-        A client that starts at the log end (auto.offset.reset=latest) may not commit before it has
-        read a record. So the records do not count if the partition has no commit and no new
-        records, and the owner has a commit in another partition.
+        They do not count if three conditions are met: the partition has no commit and did not grow,
+        and its owner has committed in another partition. Such an owner may have started at the log
+        end (auto.offset.reset=latest).
         """
         if each.committed is not None or each.has_grown:
             return True
@@ -386,8 +386,8 @@ class _Rules:
 
 
 def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, int]:
-    """Returns the number of events and the time of the first event. ``recent`` keeps only the
-    newest events. If ``streak`` has counted more events, its number and its time are returned."""
+    """Returns the number of events and the time of the first event. ``recent`` has the times of the
+    newest events only. If ``streak`` has counted more events, returns ``streak``."""
     if streak is not None and streak.times > len(recent):
         return streak
     return len(recent), recent[0]

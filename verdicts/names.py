@@ -27,8 +27,8 @@ class Verdict(StrEnum):
     """A member is alive and owns a partition with unread records, but its committed offset does not
     move."""
     STUCK_RECORD = "STUCK_RECORD"
-    """One partition is stuck at a record, while the committed offsets of other partitions of the
-    topic move."""
+    """The group is stuck at a record of one partition, while its committed offsets in other
+    partitions of the topic advance."""
     LOCKS_EXPIRE = "LOCKS_EXPIRE"
     """A member of a share group does not acknowledge its records before their acquisition locks
     expire."""

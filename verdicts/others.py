@@ -1,5 +1,5 @@
-"""The progress of the partitions with which a stuck partition is compared: other partitions of the
-same topic or of the same owner."""
+"""The progress of a group's other partitions, for the comparison with a stuck partition: partitions
+of the same topic, and partitions of the same owner."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Others:
         self.moved: dict[str, int] = {}
         """By topic: the time in ms of the last change of a committed offset."""
         self.read_to: dict[tuple[str | None, str], int] = {}
-        """By owner and topic: the latest record time in ms up to which the owner has read a
-        partition of the topic. Stuck partitions are ignored."""
+        """By owner and topic: the latest time in ms of the records that the owner has read, over
+        all partitions of the topic. Stuck partitions are ignored."""
         self.catching_up: dict[str | None, int] = {}
-        """By owner: the last time in ms at which a committed offset of the owner changed in a
-        partition with old unread records."""
+        """By owner: the last time in ms at which a committed offset of this owner changed in a
+        partition whose unread records are old."""
         for each in partitions:
             place = (each.owner, each.topic)
             if each.unread:

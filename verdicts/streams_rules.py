@@ -29,7 +29,7 @@ class StreamsFacts(NamedTuple):
     code: int | None
     """Kafka's status code, or None if no member has sent a heartbeat since the broker started."""
     detail: str
-    """Kafka's text of the status."""
+    """The text that Kafka sends with the status code."""
     topics: tuple[str, ...] = ()
     since_ms: int | None = None
     """The time at which the problem began, or None if it is unknown."""

@@ -13,8 +13,8 @@ class Thresholds:
     blocked_ms: int = 10_000
     """The time for which a rebalance may wait for a member."""
     refused_ms: int = 600_000
-    """The time in ms after a client's rejected JoinGroup in which the rejection affects the
-    verdict, unless the client joins."""
+    """The time in ms for which a client's rejected JoinGroup affects the verdict, unless the client
+    joins earlier."""
     not_ready_ms: int = 10_000
     """The time for which topics of a streams group's application may be missing."""
     held_back_ms: int = 30_000
@@ -29,7 +29,8 @@ class Thresholds:
     locks_expire_ms: int = 300_000
     """The period in which the expired acquisition locks of a member are counted."""
     flapping_ms: int = 300_000
-    """The period in which the returns of clients and the rebalances are counted."""
+    """The length in ms of the period in which two numbers are counted: the rebalances of a group,
+    and the returns of each client to the group under a new member id."""
     flapping_returns: int = 3
     """If a client has returned to a group at least this number of times in the period, the group is
     FLAPPING."""
@@ -37,7 +38,7 @@ class Thresholds:
     """A group with at least this number of rebalances within ``flapping_ms`` is FLAPPING. A
     rebalance because of a new member does not count."""
     abandoned_ms: int = 60_000
-    """The time for which a group without members may have unread records."""
+    """How long a group without members may have unread records before its verdict gets worse."""
     lagging_ms: int = 60_000
     """The maximum age of the oldest unread record."""
 

@@ -117,8 +117,8 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
 
 
 _OMITS = {"sync": "sync", "revoke": "give up its partitions"}
-"""The action that an awaited member has not taken yet, by phase of the rebalance. In all other
-phases, the member has not rejoined."""
+"""By phase of a rebalance: the action that an awaited member has not taken yet. In a phase that is
+not listed, the action is to rejoin."""
 
 
 def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
@@ -321,8 +321,9 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
 
 
 def _sign(member: MemberFacts, omits: str) -> str:
-    """Returns a clause about a member for which the group waits: when its connection closed, or
-    when it sent its last request. ``omits`` completes the clause "the member does not ..."."""
+    """Returns a clause about a member for which the group waits. The clause has the time since the
+    member's connection closed or since its last request. ``omits`` completes "the member does not
+    ..."."""
     if member.closed_for_ms is not None:
         closed = f"the member's connection closed {span(member.closed_for_ms)} ago"
         return closed + _session_left(member)

@@ -61,8 +61,8 @@ def refusal_of_batches(batches: Sequence[AckBatch], is_renew: bool) -> Refusal |
 def refusal_of_member(
     ranges: Ranges, member_id: str, batches: Sequence[AckBatch]
 ) -> Refusal | None:
-    """Returns the error of batches with records that the member has not acquired; None if there are
-    no such records."""
+    """Returns the error if ``batches`` contain records that the member can't acknowledge, for
+    example because it has not acquired them; otherwise None."""
     before = -1
     for first, last, _ in batches:
         if last < ranges.start_offset:

@@ -16,8 +16,8 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 def poisonous_from(delivery_count_limit: int) -> int:
-    """Returns a delivery count. A record with at least this count may be the reason why its members
-    fail, so the broker delivers such records in smaller groups."""
+    """Returns the delivery count from which the broker delivers a record in smaller groups of
+    records, because the record may be the reason why members fail."""
     return max(2, -(-delivery_count_limit // 2))
 
 
@@ -137,8 +137,8 @@ class Acquisition:
         return self._left > 0 and self._pieces > 0
 
     def _last_wanted(self, first: int) -> int:
-        """Returns the last offset that the acquisition should acquire, if it continues at
-        ``first``."""
+        """Returns the last offset to acquire if the acquisition continues at ``first``. This offset
+        depends on the number of records that are still wanted; see `_end_of_batch`."""
         return self._end_of_batch(first + self._left - 1)
 
     def _end_of_batch(self, last: int) -> int:

@@ -15,8 +15,8 @@ GROUPS_MAX: Final = 10_000
 """The maximum number of groups whose counts are kept. The counts need about 10 MB. Beyond this
 number, the counts of the group that was added first are dropped and begin again at 0."""
 MEMBERS_MAX: Final = 64
-"""The maximum number of members of one group for which expired locks are stored. For a new
-member, the broker drops the locks of the member that has had none for the longest time."""
+"""The maximum number of members of one group whose expired locks are stored. To store a further
+member, the broker drops the member whose locks expired the longest time ago."""
 ALL_MEMBERS_MAX: Final = 10_000
 """The maximum number of members for which expired locks are kept in memory, over all groups. The
 expired locks of this many members need about 20 MB."""
@@ -32,7 +32,7 @@ class Expiry(NamedTuple):
     records."""
 
     at_ms: int
-    """The wall time in ms at which the first of the locks had expired."""
+    """The wall time in ms at which the broker noticed the first of these expired locks."""
     records: int
 
 
@@ -97,8 +97,8 @@ class DeliveryCounts:
     __slots__ = ("archived", "delivered", "delivered_again", "expiries", "outcomes")
 
     def __init__(self, room: Room | None = None) -> None:
-        """``room`` limits, for all groups together, the number of members whose expired acquisition
-        locks are remembered."""
+        """``room`` is shared by all groups. It limits the number of members whose expired
+        acquisition locks are remembered."""
         self.delivered = 0
         """The number of delivered records, including repeated deliveries."""
         self.delivered_again = 0

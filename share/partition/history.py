@@ -12,10 +12,10 @@ maximum number of kept outcomes of records that are delivered again."""
 
 
 class History:
-    """The latest outcomes of deliveries in a share partition: outcomes of archived records, and
-    outcomes of records that were or will be delivered again.
+    """The latest outcomes of deliveries in a share partition. One list has the outcomes after which
+    records were archived, the other list the outcomes after which records can be delivered again.
 
-    Consecutive records with the same outcome are one entry.
+    Consecutive records with the same outcome share one entry.
     """
 
     __slots__ = ("_archived", "_delivered_again")

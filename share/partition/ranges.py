@@ -157,8 +157,8 @@ class Ranges:
         self, first: int, last: int, state: DeliveryState, count: int, lock: Lock | None = None
     ) -> None:
         """Sets the state, the delivery count and the lock of the offsets from ``first`` to
-        ``last``. The caller must pass offsets within one range of available records, or new offsets
-        that begin directly after the end offset."""
+        ``last``. These must be offsets within one range of available records, or new offsets
+        directly after the end offset."""
         ranges = self._ranges
         if first > self.end_offset:
             index = len(ranges)
@@ -202,7 +202,7 @@ class Ranges:
             self.complete_count += begun.last - begun.first + 1
 
     def lock_again(self, first: int, last: int, lock: Lock) -> None:
-        """Moves acquired records to another lock."""
+        """Replaces the acquisition lock of acquired records by ``lock``."""
         for each in self.carve(first, last):
             if each.lock is not None:
                 self.locks.drop(each.lock, len(each))
@@ -227,8 +227,9 @@ class Ranges:
             self._available_from = settled.first
 
     def join(self, first: int, last: int) -> None:
-        """Joins adjacent ranges with equal values: the ranges from ``first`` to ``last``, and the
-        ranges directly before and after them. The caller must pass offsets that are in flight."""
+        """Joins adjacent ranges with equal values. This affects the ranges with offsets from
+        ``first`` to ``last``, and the ranges directly before and after them. Both offsets must be
+        in flight."""
         if first <= last:
             self._join(self._index(first), self._index(last) + 1)
 
@@ -299,8 +300,8 @@ class Ranges:
         return index + 1
 
     def _join(self, index: int, end: int) -> None:
-        """Joins adjacent ranges with equal values. Checks the ranges from ``index`` to before
-        ``end``, the range before them, and the range after them."""
+        """Joins adjacent ranges with equal values among the ranges with the indexes ``index`` to
+        ``end`` - 1, the range before them, and the range after them."""
         ranges = self._ranges
         index = max(index - 1, 0)
         end = min(end + 1, len(ranges))

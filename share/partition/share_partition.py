@@ -87,9 +87,9 @@ class SharePartition:
         self._history = History()
         self._ranges = loaded(state) if ranges is None else ranges
         self._ended: set[Lock] = set()
-        """Ended locks of which some records still have to be released."""
+        """Locks that have ended, but of which some records are not released yet."""
         self._ended_from = 0
-        """The records of the locks in ``_ended`` are already released below this offset."""
+        """An offset. Below it, the records of the locks in ``_ended`` are already released."""
 
     @property
     def start_offset(self) -> int:
@@ -98,7 +98,7 @@ class SharePartition:
 
     @property
     def end_offset(self) -> int:
-        """The highest acquired or loaded offset, or the offset before the start offset if none."""
+        """The highest acquired or loaded offset; without such offsets, the start offset minus 1."""
         return self._ranges.end_offset
 
     def configure(self, settings: ShareSettings) -> None:
@@ -127,8 +127,8 @@ class SharePartition:
         return max(ranges.end_offset, offset - 1) + left
 
     def can_acquire(self) -> bool:
-        """Returns False if no record can be acquired now: the maximum number of records is in
-        flight, and none of these records is available."""
+        """Returns False if the number of offsets in flight has reached its maximum and none of
+        these offsets is available. No record can be acquired then."""
         ranges = self._ranges
         return (
             ranges.window() < self._settings.max_record_locks
@@ -363,8 +363,8 @@ class SharePartition:
         self._ranges.move_start()
 
     def _spans(self, change: Change) -> Iterator[tuple[int, int]]:
-        """Yields ranges (first and last offset) that cover all batches of a change from the start
-        offset on. Batches at most `_NEAR` offsets apart share a range, which is faster."""
+        """Yields ranges (first and last offset) that contain all batches of a change at or above
+        the start offset. Batches at most `_NEAR` offsets apart share a range: this is faster."""
         start_offset = self._ranges.start_offset
         first, last = start_offset, start_offset - 1
         for batch in change.batches:

@@ -43,8 +43,8 @@ class FetchedRecords(NamedTuple):
     """The result of a read of the log."""
 
     fetch_offset: int
-    """The offset at which the read began. The log has no records from this offset to the first
-    batch."""
+    """The offset at which the read began. If the first batch begins after this offset, the log has
+    no records in between."""
     batches: Sequence[FetchedBatch]
     """The batches in ascending order. The first one may begin before the fetch offset."""
     aborted: Sequence[tuple[int, int]] = ()

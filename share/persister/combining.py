@@ -59,7 +59,8 @@ def _add(batches: list[StateBatch], added: StateBatch) -> None:
     high = bisect_right(batches, last + 1, lo=low, key=_FIRST)
     pieces: list[StateBatch] = []
     offset = first
-    """Each offset of ``added`` below this offset is already in ``pieces``."""
+    """The position up to which ``added`` is already in ``pieces``: the first offset of ``added``
+    that is missing there."""
     for each in batches[low:high]:
         if each.first_offset < first:
             _append(pieces, each, each.first_offset, min(each.last_offset, first - 1))

@@ -39,8 +39,8 @@ _BATCH = struct.Struct(">qqbhB")
 """A batch: first offset, last offset, delivery state, delivery count, and the number of tagged
 fields, which is 0."""
 _UNTAGGED = struct.Struct(">qqbhx")
-"""Reads the first four fields of a batch, and skips the number of tagged fields, which is at
-`_TAGS_AT`."""
+"""The layout of a batch without tagged fields: its four fields, and a skipped byte at `_TAGS_AT`
+with the number of tagged fields."""
 _TAGS_AT = _UNTAGGED.size - 1
 _COUNT_TAG = b"\x01\x00\x04"
 """One tagged field with the tag 0 and 4 bytes: the delivery complete count."""
@@ -111,8 +111,8 @@ def runs_of_records(
 def runs_in_pieces(
     records: Iterable[Record], skipped: Counter[int]
 ) -> Iterator[tuple[int, ShareStateRun | None]]:
-    """Yields the same as `runs_of_records`. While a large record is decoded in several steps, also
-    yields None after each step."""
+    """Yields the runs of `runs_of_records`. A large record is decoded in several steps; the
+    function yields None in place of a run after each of these steps."""
     for record in records:
         steps = _run(record, skipped)
         while True:

@@ -243,13 +243,13 @@ class ShareStateShard:
     # -------------------------------------------------------------------------------------- time
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Writes a snapshot of each cold share partition, that is, one whose last snapshot is older
-        than the interval. If all share partitions are cold, it writes none, since the log hardly
-        grows. Visits about ``budget`` share partitions.
+        """Writes a snapshot of each cold share partition. A share partition is cold if its last
+        snapshot is older than the interval. If all share partitions are cold, writes no snapshot,
+        since the log hardly grows. Visits about ``budget`` share partitions.
 
-        Without these snapshots, the old record of a share partition that no longer changes would
-        always be needed, so no later record of the log could be deleted. While more work is due,
-        ``next_deadline`` returns a time that is not in the future.
+        A load needs the last record of each share partition, and an old record keeps all later
+        records in the log from being deleted. A snapshot replaces the old record. While more work
+        is due, ``next_deadline`` returns a time that is not in the future.
         """
         if self._cold is None:
             self._cold = iter(self._to_visit())

@@ -17,7 +17,8 @@ class SnapshotValue(NamedTuple):
     """A ShareSnapshotValue of version 0: the whole state of a share partition."""
 
     snapshot_epoch: int
-    """The number of the snapshot. Later updates contain the same number."""
+    """The number of the snapshot record. The update records after this snapshot have the same
+    number."""
     state_epoch: int
     leader_epoch: int
     start_offset: int
