@@ -111,8 +111,9 @@ def _homes() -> Iterator[str]:
 
 
 def _without_vector(java: Java, folder: str) -> str:
-    """Make a Java home in ``folder`` whose `java` drops the argument for `jdk.incubator.vector`.
-    Raise PipelineError if programs in ``folder`` can't be run."""
+    """Make a Java home in ``folder``. Its program `java` is a script that removes the argument for
+    the module `jdk.incubator.vector` and then runs Java. Raise PipelineError if programs in
+    ``folder`` can't be run."""
     program = Path(folder) / "bin" / "java"
     program.parent.mkdir()
     real = shlex.quote(str(Path(java.home) / "bin" / "java"))

@@ -1,4 +1,5 @@
-"""Matches group names in options: exact names, or patterns with ``*`` for any characters."""
+"""Checks which groups match the names and patterns in options. In a pattern, ``*`` means any
+characters."""
 
 from __future__ import annotations
 

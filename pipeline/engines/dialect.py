@@ -67,8 +67,9 @@ class Dialect(Protocol):
         `topic_id` and `partitions`. A field that the text omits is null."""
 
     def tasks(self, json: str) -> str:
-        """Return SQL for the tasks of a streams group in a JSON text, as an array of the type that
-        `topics` returns. `topic` is the id of the subtopology, and `topic_id` is null."""
+        """Return SQL that converts a JSON text with the tasks of a streams group to an array. The
+        array has the type that `topics` returns; in its elements, `topic` is the id of the
+        subtopology, and `topic_id` is null."""
 
     def numbers(self, first: str, last: str) -> str:
         """Return SQL for the array of integers from ``first`` to ``last``, both included; empty if

@@ -28,7 +28,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """A part of a source. Its rows are in memory."""
+    """A part of a source whose rows are already in memory."""
 
     table: pa.Table
 

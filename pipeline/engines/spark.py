@@ -24,9 +24,9 @@ _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns whose values rarely repeat. A dictionary encoding of these columns would only cost time.
 """
 SHORT_RECORDS: Final = 20_000
-"""A history is short if its estimated number of records is below this number. Spark then needs more
-time to plan a query than to read the records, even if the compressed batches contain ten times the
-estimated number of records."""
+"""A history is short if its estimated number of records is below this number. For a short history,
+Spark needs more time to plan a query than to read the records, even if compressed batches contain
+ten times as many records as estimated."""
 FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
 """The column in which a task returns the number of bytes that it read over the network. This number
@@ -61,8 +61,8 @@ class SparkEngine:
         return self._is_one_machine and not is_connected(self.spark)
 
     def begin(self, what: str) -> None:
-        """Implements `Engine.begin`: tags this thread's jobs on Spark's web page. Each thread has
-        its own tags."""
+        """Implements `Engine.begin`: Spark's web page shows ``what`` as the tag of the jobs that
+        this thread starts from now on."""
         self.spark.clearTags()
         self.spark.addTag(what)
 

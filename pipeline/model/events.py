@@ -163,15 +163,15 @@ EVENTS: Final = pa.schema(
 """A record of `__consumer_offsets`.
 
 `written_at` is the timestamp of the record. `commit_at` is the timestamp in the record's value.
-`leader_epoch` is null if it is not set. A damaged row has the offset at which reading stopped.
+`leader_epoch` is null if it is not set. A row about damage has the offset at which reading stopped.
 
 A record of a KIP-848, KIP-932 or KIP-1071 group has these columns:
 
-- `generation` is the record's epoch: of the group, the target or the member.
+- `generation` is the epoch in the record: that of the group, the target or the member.
 - `member_id` is the record's member.
-- `members` has this member as its only element. It has the subscription in a member
-  record, and the assignment in a target or current record, except the tasks of a streams
-  group.
+- `members` has only one element, the record's member. For a member record, the element has the
+  subscription. For a target or current record, it has the assignment, except the tasks of a
+  streams group.
 - `protocol_type` is as in `GROUP_TYPES`, and `protocol` is the assignor.
 - `details` is the whole value as JSON. A topic id has the topic's name next to it, if
   known.

@@ -23,9 +23,9 @@ class Params:
     start, but earlier records still determine later states."""
     offsets_retention_ms: int = round(OFFSETS_RETENTION.total_seconds() * 1000)
     read_ms: int | None = None
-    """The time in ms at which the history was read; None means the as-of time. All records that
-    were read had been written by this time. It is later than the as-of time if the user requested
-    an as-of time in the past."""
+    """The time in ms at which the history was read; None means the as-of time. It is later than the
+    as-of time if the user requested an as-of time in the past. All records of the history were
+    written before this time."""
 
     @property
     def as_of(self) -> str:

@@ -135,10 +135,11 @@ def backwards(plan: Plan) -> Plan:
 
 
 class Standing(NamedTuple):
-    """The steps of a plan, grouped by whether they were applied, as the current offsets show."""
+    """The steps of a plan in three groups: not applied yet, already applied, and steps whose offset
+    another client has changed. The current offsets determine the group of a step."""
 
     ahead: list[Step]
-    """The steps that are not applied yet: the current offset equals ``before`` of the step."""
+    """The steps that are not applied yet: the current offset equals the step's ``before``."""
     done: list[Step]
     """The steps that are already applied: the current offset equals ``after`` of the step."""
     differing: list[tuple[Step, Position | None]]
@@ -147,8 +148,9 @@ class Standing(NamedTuple):
 
 
 def standing(steps: Iterable[Step], now: Positions) -> Standing:
-    """Group steps by their state, given the current offsets. Offsets and metadata are compared;
-    leader epochs are not."""
+    """Return three lists of steps, by the current committed offset and metadata: steps that were
+    executed (it is the new one), steps that can be executed (it is the old one), and steps with any
+    other current offset or metadata. Leader epochs are not compared."""
     found = Standing([], [], [])
     for each in steps:
         there = now.get(each.key)

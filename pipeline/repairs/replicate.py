@@ -46,8 +46,8 @@ class Known(NamedTuple):
     """The offset of the target's first record whose timestamp is equal to or higher than that of
     ``record``; None if the target has no such record."""
     by_time_at_source: int | None = None
-    """The offset of the source's first record whose timestamp is equal to or higher than that of
-    ``record``; None if the source has no such record."""
+    """In the source's log: the offset of the first record whose timestamp is at least that of
+    ``record``; None if no record has such a timestamp."""
 
 
 class Replication(NamedTuple):
@@ -64,8 +64,9 @@ def plan_replication(
     now: Positions,
     known: Mapping[tuple[Log, int], Known],
 ) -> Replication:
-    """Plan the steps that commit the translated offsets of the source in the target. A key of
-    ``known`` is a partition and a committed offset."""
+    """Plan the steps that copy the committed offsets of a source cluster to a target cluster, in
+    which the same records have other offsets. ``now`` has the offsets that are committed in the
+    target. A key of ``known`` is a partition and an offset that is committed in the source."""
     steps: list[Step] = []
     left: list[str] = []
     unchanged = 0

@@ -45,8 +45,9 @@ requested time."""
 
 def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
     """Return a query of the committed offsets at the as-of time, with one row for each group and
-    partition in `offset_changes`. A row has the last change of the offset up to this time. It also
-    says whether all records are known of the log partition that contains the change."""
+    partition in `offset_changes`. A row has the last change of the offset up to this time. The
+    column `log_whole` is true if all records of the change's partition of `__consumer_offsets` are
+    known."""
     wanted = "true" if groups is None else where_named(d, groups)
     known = d.last('"at"', "PARTITION BY log_partition ORDER BY effect_offset")
     held = d.struct(

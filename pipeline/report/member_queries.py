@@ -13,8 +13,8 @@ from pipeline.report.queries import MOMENTS, ROWS
 from pipeline.report.window import Window
 
 GENERATIONS: Final = 24
-"""The section of a group in the report lists at most this number of its latest generations. It also
-lists each older generation that was current at one of the group's `MOMENTS`."""
+"""For each group, the report lists at most this number of the latest generations. It also lists
+each older generation that was current at one of the group's `MOMENTS`."""
 MEMBERS: Final = 12
 """The maximum number of members that the report lists for one generation."""
 TOPICS: Final = 6
@@ -79,8 +79,8 @@ def generations(d: Dialect, w: Window) -> str:
 
 
 def earlier(w: Window) -> str:
-    """Returns the query of the number and the time span of a group's older generations: all
-    generations except the latest `GENERATIONS`."""
+    """Returns the query that counts the older generations of each group, and computes their time
+    span. The older generations are all except the latest `GENERATIONS`."""
     return f"""
     SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
     FROM (

@@ -143,8 +143,8 @@ def _above(facts: Facts, limits: Thresholds) -> str:
 
 
 def _since(row: Row, facts: Facts) -> str:
-    """Returns text with the time since which the group has had unread records, if it is known, and
-    the time since which the group's lag has been above the threshold."""
+    """Returns text that says since when the group has had unread records, if this is known, and
+    since when its lag has been above the threshold."""
     ms, above = row["unread_ms"], moment(row["ms"], facts.as_of_ms)
     unread = "" if ms is None else f" since {moment(ms, facts.as_of_ms)}"
     if unread and row["is_least"]:

@@ -13,8 +13,8 @@ from pipeline.report.states import DEAD, DELETED, EMPTY, NOBODY, STATES
 from pipeline.times import instant
 
 _SAYS_WHO: Final = (NOBODY, EMPTY, DEAD, DELETED)
-"""States of a group without members. The report's text about such a state already says that the
-group has no members."""
+"""The states of a group without members. The report has a sentence about each of these states, so
+it does not also print the number of members."""
 
 
 def group_id(place: int) -> str:
@@ -101,8 +101,8 @@ class _Holders:
         return f'<a href="#{found}">generation {row["generation"]}</a>'
 
     def listed(self) -> str:
-        """Formats the generations of the group, one line for each. The line of a selected
-        generation shows the members of this generation."""
+        """Returns HTML: the list of the group's generations, the latest first. If the user selects
+        a generation in the report, its line shows the members of this generation."""
         if not self.part.generations:
             return ""
         lines = "".join(self._generation(row) for row in self.part.generations)

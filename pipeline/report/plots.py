@@ -154,8 +154,8 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
 class _Scale:
     """The scale of a line plot.
 
-    ``key`` is the plotted column, ``limit`` its threshold. ``text`` formats a value, ``nice``
-    rounds the largest value up to the top of the plot.
+    ``key`` is the plotted column, and ``limit`` is the threshold of its values. ``text`` formats a
+    value as text. ``nice`` rounds the largest value up, to the value at the top of the plot.
     """
 
     key: str
@@ -165,8 +165,8 @@ class _Scale:
 
 
 def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale) -> Panel:
-    """Draws a line for a value over time, and a line for the value's threshold. The former is
-    interrupted where the value is unknown."""
+    """Draws a line for a value over time, and a horizontal line for its threshold. The line for the
+    value has gaps where the value is unknown."""
     depth, limit = 84, scale.limit
     most = scale.nice(max(_most(rows, scale.key) or 0, (limit or 0) * 1.1))
 

@@ -56,8 +56,8 @@ _UNREAD: Final = "CASE WHEN lag_records < 0 THEN 0 ELSE lag_records END"
 """SQL: the unread records of a partition; 0 for an offset above the log end offset."""
 
 _IS_LEAST: Final = "max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END)"
-"""SQL aggregate over partitions: 1 if `lag_s` of a partition is only a lower bound, so that its
-oldest unread record may be older."""
+"""SQL aggregate over partitions: 1 if `lag_s` of at least one partition is only a lower bound,
+because the oldest unread record of the partition may be older; otherwise 0."""
 
 _COUNTED: Final = f"""
     named AS (
@@ -109,7 +109,8 @@ _COUNTED: Final = f"""
         FROM expiring_offsets GROUP BY group_id
     ),
     gone AS (SELECT group_id, max(reason) AS reason FROM dead_groups GROUP BY group_id)"""
-"""CTEs with at most one row for each group. The CTE `named` has a row for every group."""
+"""The CTEs that `figures` joins, and further CTEs from which these are computed. `named` has one
+row for every group. Each other CTE that `figures` joins has at most one row for each group."""
 
 _FIGURES: Final = f"""
     figures AS (
@@ -201,8 +202,8 @@ def totals() -> str:
 
 
 def lag(w: Window) -> str:
-    """Returns the query for the plot of each group: the maximum lag in each column of the plot (a
-    span of time), and the last minute of the column."""
+    """Returns the query for the lag plots of all groups. Each column of a plot is a span of time:
+    the query returns the maximum lag in the span, and the end of the span."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
         max(c.seconds) AS seconds, max(c.step_s) AS step_s, max(c.is_least) = 1 AS is_least
@@ -232,11 +233,11 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """Returns the query of the groups whose lag is above a threshold. A row has two times: when the
-    group's lag rose above the threshold, and since when the group has unread records.
+    """Returns a query with one row for each group whose lag is above a threshold. A row has two
+    times: when the lag rose above the threshold, and since when the group has unread records.
 
-    A threshold in seconds gives the exact time of the rise. A threshold in records gives the end of
-    a time step, since the lag in records is known only at these ends.
+    The first time is exact if the threshold is in seconds. If the threshold is in records, it is
+    the end of a time step, because the lag in records is known only then.
     """
     crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""

@@ -23,8 +23,8 @@ class Window:
     parts: int
 
     def of(self, alias: str) -> str:
-        """Returns an SQL join that keeps only the rows of ``alias`` whose group has a section in
-        the report."""
+        """Returns the SQL of a join with the relation `GROUPS`. The join keeps those rows of the
+        table ``alias`` whose group has a section in the report."""
         return f"JOIN {GROUPS} g ON g.group_id = {alias}.group_id AND g.place <= {self.parts}"
 
     def holds(self, at: str) -> str:
@@ -42,7 +42,8 @@ class Window:
         return f"CAST(floor({ms} / {self.column_ms}) AS INT)"
 
     def column_of_end(self, at: str) -> str:
-        """Returns SQL for the number of the time column that contains the time ``at``, the end of a
-        minute. A time on the border of two columns belongs to the earlier column."""
+        """Returns SQL for the number of a column of the time axis. The column contains the time
+        ``at``, which is the end of a minute. If this time is the border of two columns, the earlier
+        one is meant."""
         ms = f"(unix_millis({at}) - {self.from_ms} - 1)"
         return f"greatest(CAST(floor({ms} / {self.column_ms}) AS INT), 0)"

@@ -65,9 +65,10 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
 
 def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
     """Returns the time in ms at which a history in files ends: the last time in the relation
-    ``history``, or a later time in the relation `stretches` if it is later by at most a day.
+    ``history``. If the relation `stretches` has later times, at most a day later, returns the last
+    of these instead.
 
-    Times after ``now_ms`` do not count. If the history has no times, returns ``now_ms``.
+    Times after ``now_ms`` do not count. If ``history`` has no times, returns ``now_ms``.
     """
     [log] = engine.ask(_LOG_END.format(history=history))
     if log["last_ms"] is None:

@@ -78,7 +78,7 @@ class Table:
     """The table's files are in one folder for each value of this column. None means that all files
     are in one folder."""
     at: str | None = None
-    """The SQL expression of a row's time, for a time series that has no `by` column."""
+    """The SQL expression of a row's time. Only a time series without a `by` column has it."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Finds the groups that make a command fail: the groups in a state that `--fail-on` names.
+"""Finds the groups that are in a state that `--fail-on` names. Such a group makes the command fail.
 
-The states are those of the report. They follow from the verdict of each partition in CATCH_UP, so a
-group can have several states: a group that drowns in one partition and is stuck in another has both
-states.
+The states are those of the report. They are derived from CATCH_UP, which has the verdict of each
+partition. A group can have several states: if it drowns in one partition and is stuck in another
+partition, it has both states.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Failing:
     group_id: str
     partitions: int
     lag_records: int
-    """The number of unread records in the partitions with this state."""
+    """The number of unread records in those partitions of the group that are in ``state``."""
 
 
 def states_of(text: str) -> tuple[str, ...]:
@@ -56,10 +56,10 @@ def states_of(text: str) -> tuple[str, ...]:
 
 def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:
     """Returns the groups whose verdict in the table CATCH_UP is one of ``states``. They are ordered
-    by state, and then by unread records, most first.
+    by state. Groups of the same state are ordered by unread records, most first.
 
-    ``with_dead`` is True if the table DEAD_GROUPS exists. A group in this table is returned only
-    for the state drowning.
+    ``with_dead`` is True if the table DEAD_GROUPS exists. The groups in this table are left out,
+    except for the state drowning.
     """
     d = engine.dialect
     found: list[Failing] = []

@@ -31,8 +31,8 @@ class Figure:
     """A plural noun for counted things, `s` for seconds, `share` for a fraction from 0 to 1, or
     `time` for a time in ISO 8601."""
     of: str | None = None
-    """For a maximum over several groups or other objects: the object with this maximum. None for
-    any other value."""
+    """The object, such as a group, to which this figure belongs if the figure is a maximum over
+    several objects. None for any other figure."""
     part: bool = False
     """True if this figure counts a part of another figure in the same list: for example, stopped
     groups are a part of all groups. The other figure is the nearest earlier one with ``part``
@@ -41,7 +41,8 @@ class Figure:
     @property
     def words(self) -> str:
         """The figure as text, such as ``most 48 records (billing)``, ``3 groups`` or ``1 offset
-        will expire``. If `part` is true, the text is only number and label: ``3 stopped``."""
+        will expire``. A figure that counts a part of another figure has only number and label: ``3
+        stopped``."""
         if self.part:
             return f"{self.value:,} {self.label}"
         if self.label == self.unit:
@@ -82,8 +83,8 @@ class Column(NamedTuple):
     """The SQL expression of the figure. If ``of`` is None, the expression is an aggregate over all
     rows. Otherwise it is a value of each row, and the figure is the highest of these values."""
     of: str | None = None
-    """If the figure is a maximum: the SQL expression of the name of the row that has this maximum,
-    such as its group. The name is shown next to the figure."""
+    """Only for a figure that is a maximum: an SQL expression, such as the group id. Its value in
+    the row with the maximum is shown next to the figure."""
     part: bool = False
 
 
@@ -92,8 +93,8 @@ class Query(NamedTuple):
 
     columns: tuple[Column, ...] = ()
     over: str = "SELECT *, 1 AS _rows FROM {table}"
-    """An SQL query whose rows are the input of the figures. A row may stand for several rows of the
-    table; their number is in the column `_rows`."""
+    """An SQL query whose rows are the input of the figures. The column `_rows` is the number of
+    table rows that one row of the query represents."""
 
 
 def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:

@@ -1,5 +1,5 @@
-"""The events that a job reads. They are read from the source only once, and every selection of
-events uses the rows of this read."""
+"""The events that a job reads. The job reads them from the source only once, and makes every
+selection of events from the rows of this read."""
 
 from __future__ import annotations
 
@@ -133,8 +133,9 @@ class History:
         )
 
     def _asked(self, topics: set[str]) -> TimesAsked:
-        """Returns the offsets whose record times the run needs. A source that can't read the times
-        of all records reads only the times of these offsets."""
+        """Returns the offsets for which the run needs the times of their records: the committed
+        offsets at the as-of time and, if the run has a start time, at the start time. A source that
+        can't read the times of all records reads the times of these records only."""
         since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
         ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
         offsets: dict[tuple[str, int], set[int]] = {}
@@ -167,8 +168,8 @@ class History:
 
 
 class Definitions:
-    """Defines a relation or table in the engine when it is first needed, after the relations that
-    it needs itself."""
+    """Defines relations and tables in the engine, each when it is first needed. The relations that
+    it reads are defined before it."""
 
     def __init__(self, engine: Engine, history: History, tables: Sequence[Table]) -> None:
         """``tables`` are all tables of the run. A relation that several queries of these tables

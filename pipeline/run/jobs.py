@@ -236,8 +236,8 @@ def _of_lag(
 def _going_on(
     selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
 ) -> Selection:
-    """Restricts the selection to times after the end of the store's time series, so that the run
-    continues these time series."""
+    """Restricts a selection to times that the store's time series do not contain yet, so that the
+    run only adds later times to these series."""
     span = selection.span
     series = [table.name for table in tables if (table.by or table.at) and not overwrite]
     ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
@@ -256,8 +256,8 @@ def _head(engine: Engine, source: Source, history: History, options: Options) ->
 
 
 def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadable, ...]:
-    """Writes the unreadable parts of the history to the table `quarantine`, unless the store is an
-    archive. Returns the first of these parts."""
+    """Returns the first _TOLD unreadable parts of the history. Unless the store is an archive, also
+    writes all unreadable parts to the table `quarantine`."""
     unreadable = history.count[DAMAGED] + history.count[TORN]
     if not store.grows() and (unreadable or store.has(QUARANTINED)):
         store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
@@ -321,8 +321,8 @@ class _Maker:
         self.relations = Definitions(engine, history, tables)
 
     def make(self, steps: _Steps, reader: Reader) -> list[MadeTable]:
-        """Writes the tables, in parallel if the engine allows it. ``reader`` computes the figures
-        of the written tables."""
+        """Writes the tables of the job and returns them. Writes in parallel if the engine allows
+        it. ``reader`` computes the figures of each written table."""
         self._reader = reader
         logged = set[str]()
 
@@ -363,9 +363,9 @@ class _Maker:
 
 
 def _relation_of(table: Table) -> str:
-    """Returns the name of the relation through which a job reads a table that it has written. If a
-    source may have a relation with the name of the table, the written table gets the prefix
-    "written_"."""
+    """Returns the name of the relation through which a job reads a table that it has written. The
+    name is that of the table, with the prefix "written_" if a source may have a relation with the
+    same name."""
     return f"written_{table.name}" if table.name in GROWING else table.name
 
 

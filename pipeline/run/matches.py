@@ -32,10 +32,10 @@ def check_matches(
     """Raises PipelineError if the history ``history`` has no record that ``selection`` selects, or
     no record for one of the group names and patterns in ``selection``.
 
-    If ``each_group`` is False, the record for a group may be outside the time span, because the
-    selection is only one of two windows that are compared. With ``may_be_empty``, the selected
-    partitions may have no records, because the source has already checked that these partitions
-    exist.
+    If ``each_group`` is False, it is enough that a group has a record outside the time span,
+    because the selection is then only one of two windows that are compared. If ``may_be_empty`` is
+    True, the selected partitions may have no records, because the source has already checked that
+    these partitions exist.
     """
     span, groups = selection.span, selection.groups or ()
     if not groups and selection.partitions is None and _end(span) is None:
@@ -81,8 +81,8 @@ def _end(span: Span) -> int | None:
 
 
 def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> None:
-    """Raises PipelineError if the first record of a group or of the history is after the end of the
-    selected time range ``span``. ``what`` names the group or the history."""
+    """Raises PipelineError if a group, or the history, begins after the end of the selected time
+    range ``span``. ``what`` is its name in the error message."""
     end_ms = _end(span)
     if end_ms is None or begins_ms is None or begins_ms <= end_ms:
         return

@@ -22,8 +22,8 @@ from pipeline.storage.store import Store
 
 
 class Reader:
-    """Queries the written tables, either in the run's own engine or in a DuckDB that reads the
-    tables' files."""
+    """Queries the tables of a run. If the run's own engine made the tables, this engine queries
+    them. Otherwise a DuckDB engine reads the files of the tables."""
 
     def __init__(self, engine: Engine, store: Store | None) -> None:
         """``engine`` reads the tables. ``store`` is None if ``engine`` has made the tables in this

@@ -47,8 +47,8 @@ GAUGES: Final = {
         "Seconds until the lag is 0 at the present rates; absent if the lag does not fall.",
     ),
 }
-"""The gauges of each partition. The key is the name of the metric. The value has the column of
-CATCH_UP with the metric's value, and the help text."""
+"""The metrics that have one value for each partition. By name of the metric: the column of the
+table CATCH_UP that contains the value, and the help text."""
 VERDICT: Final = "muster_pipeline_verdict"
 MEMBERS: Final = "muster_pipeline_group_members"
 AS_OF: Final = "muster_pipeline_as_of_timestamp_seconds"

@@ -166,8 +166,8 @@ class ArchiveSource(OfFiles):
         raise AssertionError("the last try returns or raises")
 
     def _settled(self, deep: Collection[str]) -> Settled | str:
-        """Moves the damaged files if this process can become the writer of the archive. Otherwise
-        returns the reason why it can't."""
+        """Sets the damaged files of the archive aside, and returns the result. If this process
+        can't become the only writer of the archive, returns the reason as text."""
         if self._copy is not None:
             return "the source is a copy"
         try:
@@ -190,8 +190,9 @@ class ArchiveSource(OfFiles):
         """Returns ``manifest`` without the files in ``damaged``, so that this source does not read
         them. The manifest on disk does not change.
 
-        Reports the damage of two kinds of files: ``damaged``, and ``bad``, which are not in the
-        manifest. ``why`` is the reason why these files are not moved to `quarantine/`.
+        Reports the damage of the files in ``damaged``, and of the files in ``bad``, which the
+        manifest does not contain. ``why`` is the reason why the source does not move all these
+        files to `quarantine/`.
         """
         manifest = without(manifest, damaged)
         self._left_out = {each.file.path for each in damaged}

@@ -1,4 +1,4 @@
-"""Handles damaged files of a source that are found while the source is read."""
+"""Handles damaged files that are found while a source is read. The source then omits them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 class LeftOut(PipelineError):
-    """Damaged files were found, and the source leaves them out from now on."""
+    """Raised if a source has found damaged files. The source ignores these files from now on, so
+    that the failed read can be repeated."""
 
 
 def said_of(source: Source) -> list[str]:

@@ -40,8 +40,8 @@ decoded faster one by one."""
 _LOOK_MIN = 16
 _ONE_BYTE = 0x80
 _WAIT_RECORDS = 16
-"""If too few records could be decoded as a table, this number of records is decoded one by one.
-Then the decoder tries again to decode the following records as a table."""
+"""The number of records that are decoded one by one after fewer than `_STRETCH_MIN` records could
+be decoded together as a table. Then the decoder tries a table again."""
 _COMMIT = KIND[COMMIT]
 ALL_OFFSETS = (0, (1 << 63) - 1)
 
@@ -198,9 +198,9 @@ def _add_stretch(
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Adds the records that directly follow the record at ``start``, at most ``at_most``. Stops
-    before the first record that does not have the layout ``places``. Returns the number of added
-    records.
+    """Adds the records that directly follow the record at ``start`` and have the layout ``places``,
+    but at most ``at_most`` records. Stops at the first record with another layout. Returns the
+    number of added records.
 
     Records of one layout may have different groups and topics, but the names have equal lengths.
     """

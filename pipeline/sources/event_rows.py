@@ -100,7 +100,7 @@ class EventRows:
         self.packed: bytearray
         """The rows in the packed format `ROW`."""
         self.look = 64
-        """The estimated length of the next stretch, in records, from the length of the previous
+        """An estimate of the number of records in the next stretch, from the length of the previous
         stretch. At most this number of records is decoded together."""
         self._clear()
 

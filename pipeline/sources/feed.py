@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.storage.manifest import TopicEnds
 
 Held = Mapping[tuple[str, int], Collection[int]]
-"""The offsets that groups committed, by topic and partition."""
+"""The offsets that groups have committed, by (topic, partition)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class News(Protocol):
 
     @property
     def at_ms(self) -> int | None:
-        """The time of this read in ms; None for files, which contain only the times of records."""
+        """The time in ms at which the source was read; None for files, which contain only the times
+        of records."""
 
     @property
     def starts(self) -> Mapping[int, int]:
@@ -51,10 +52,11 @@ class News(Protocol):
         their end offsets are unknown before they are read."""
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """Yields EVENTS from the offset in ``positions`` on, by partition of `__consumer_offsets`.
-        A partition without an offset is read from its log start offset.
+        """Yields EVENTS. Reads each partition of `__consumer_offsets` from its offset in
+        ``positions`` on, or from its log start offset if ``positions`` does not contain it.
 
-        The result may include some rows before these offsets. Raises Unreachable and PipelineError.
+        Some rows before these offsets may also be in the result. Raises Unreachable and
+        PipelineError.
         """
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:

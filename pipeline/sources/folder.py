@@ -31,7 +31,7 @@ PART_BYTES: Final = 8 << 20
 """The maximum number of bytes of the adjacent segments that form one part together. One task reads
 one part. Small segments share a part, because each part has a fixed cost."""
 RECORD_BYTES: Final = 60
-"""The approximate stored size of an offset commit in bytes. The size is about 100 bytes without
+"""The assumed size in bytes of a stored offset commit. The real size is about 100 bytes without
 compression, and less in compressed batches."""
 
 
@@ -51,8 +51,8 @@ class EventSegments:
 
 @dataclass(frozen=True)
 class StretchSegments:
-    """A part of a source, for one task: reads the STRETCHES of several segments, one row for each
-    batch."""
+    """Several segments that one task reads. `read` yields their STRETCHES: one row for each batch
+    of a segment."""
 
     segments: tuple[Segment, ...]
 
@@ -105,7 +105,7 @@ class FolderSource(OfFiles):
         return [EventSegments(part, names) for part in in_parts(segments)]
 
     def event_files(self) -> None:
-        """Returns None, because the events are in segments."""
+        """Returns None, because the events are in segments and not in Parquet files."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
         if not self.topics():
@@ -123,7 +123,7 @@ class FolderSource(OfFiles):
         ]
 
     def stretch_files(self) -> None:
-        """Returns None, because a folder of segments has no files of stretches."""
+        """Returns None: a folder of segments has no files with rows of STRETCHES."""
 
     def topics(self) -> Collection[str]:
         return {topic for topic, _ in self._folders if not topic.startswith("__")}

@@ -1,10 +1,11 @@
-"""Reads from other files in a log's folder how far the log extended, to detect a truncated log.
+"""Finds from other files in a log's folder how far the log extended, to detect a truncated log.
 
 Kafka writes each of these files after the records to which it refers:
 
 - A producer snapshot: its name is the log offset up to which it was made.
 - The leader epochs: each has the offset at which it began.
-- The checkpoints of a data folder: offsets up to which records were written, replicated, cleaned.
+- The checkpoints of a data folder: for each partition, the high watermark, or the offset up to
+  which the log is flushed or cleaned, or the log start offset.
 - An offset index: the positions of batches in its segment.
 
 A missing file, or a file of unknown format, is ignored.
@@ -131,9 +132,9 @@ def _read_checkpoint(file: str, changed_ns: int) -> Mapping[tuple[str, int], int
 
 
 def _lines(file: str, words: int) -> list[list[str]]:
-    """Returns the words of each valid line of a checkpoint file, without the lines for the version
-    and the count. A valid line has ``words`` words, and each word after the first is a number of at
-    least 0."""
+    """Returns the valid lines of a checkpoint file, each as a list of words. A valid line has
+    ``words`` words, and each word after the first is a number of at least 0. The lines with the
+    version and the count are left out."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:
             version, _, *lines = [line.split() for line in text] or [[], []]

@@ -31,8 +31,8 @@ _PARTITION_META = "partition.metadata"
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment file. ``behind`` is the base offset of the segment that follows in the log; None
-    for the last segment."""
+    """A segment file. ``behind`` is the base offset of the next segment in the log; None for the
+    log's last segment."""
 
     file: str
     topic: str
@@ -249,9 +249,9 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
 
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:
-    """Returns True if the open file is still the segment that was listed. Returns False if a
-    cleaning has replaced the file since then, or if the segment was the last one of its log then
-    and a newer segment follows now."""
+    """Returns True if the open ``file`` is still the segment that was listed. Returns False in two
+    cases: a cleaning has replaced the segment since the listing, or the log has a new last segment
+    although the listed segment was the last."""
     try:
         if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
             return False

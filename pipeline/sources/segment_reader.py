@@ -68,7 +68,8 @@ class SegmentFile:
         self.next_offset = base_offset
         """The log offset that is expected after the last returned entry."""
         self.untouched = True
-        """False after a gap between the offsets of two entries. Most cleaned segments have gaps."""
+        """True while no gap between the offsets of two entries was found. A gap shows that the
+        segment was cleaned; most cleaned segments have gaps."""
         self._window = b""
         self._window_at = 0
 
@@ -97,7 +98,8 @@ class SegmentFile:
             position += header.size_bytes
 
     def _tail(self, position: int, reason: str) -> Iterator[Damage]:
-        """Yields the damage after the last entry that could be read."""
+        """Yields one `Damage` for the bytes after the last entry that could be read. Yields nothing
+        if these bytes are preallocated space."""
         torn = self.behind is None and self._incomplete(position)
         if not torn:
             reason = f"{reason} The rest of the segment can't be read."
@@ -184,9 +186,9 @@ class SegmentFile:
         return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """Returns the bytes from ``position`` on, but at most `_HEAD_BYTES`. Loads ``size`` bytes
-        (fewer at the end of the file) into the buffer `_window`, unless the buffer has them
-        already."""
+        """Returns ``size`` bytes from ``position`` on, but at most `_HEAD_BYTES`, and fewer at the
+        end of the file. First loads all ``size`` bytes into the buffer `_window`, unless the buffer
+        has them already."""
         size = min(size, self.size - position)
         at = position - self._window_at
         if not 0 <= at <= len(self._window) - size:
@@ -198,7 +200,8 @@ class SegmentFile:
 
 def _candidates(window: bytes, left: int, expected: int) -> list[int]:
     """Returns the positions in ``window`` at which an entry of a segment may begin. At such a
-    position, the bytes can be the magic, the size and the upper half of the offset of an entry."""
+    position, the bytes are possible values of the magic, the size and the upper half of the offset
+    of an entry."""
     import numpy as np  # only the reader of segments needs it
 
     count = len(window) - _HEAD_BYTES + 1

@@ -184,9 +184,9 @@ class StretchRows:
     """Collects rows of `STRETCHES` from the headers of batches, one row for each batch. It neither
     verifies checksums nor decodes records.
 
-    A timestamp that the broker itself set (LogAppendTime, or in a transaction marker) shows which
-    log end offset the log had at this time. For the first such timestamp in a segment, one more row
-    has the time and this log end offset.
+    The broker itself sets the timestamps of transaction markers, and all timestamps of a topic with
+    LogAppendTime. Such a timestamp shows which log end offset the log had at this time. For the
+    first such timestamp in a segment, one more row has the time and this log end offset.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -194,8 +194,8 @@ class StretchRows:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._next = segment.base_offset
         self._is_seen = False
-        """True if this object has already added the row with a known log end offset and its time. A
-        segment gets only one such row."""
+        """True if this object has already added the row that shows at which time the log had which
+        end offset. Each segment gets at most one such row."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
         """Adds one row for an entry. A compressed wrapper message of magic 0 or 1 does not have the

@@ -83,8 +83,8 @@ class SegmentsReader(DataSourceReader):
         self.what = _what(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns the tasks. Each segment that may contain requested offsets is in one task, and
-        small segments share a task."""
+        """Returns the tasks that read the segments. Each segment that may contain requested offsets
+        is read by one task, and one task may read several small segments."""
         segments, offsets = plan(self.options)
         return [SegmentsTask(part, offsets) for part in in_parts(segments)]
 

@@ -11,12 +11,12 @@ from pipeline.engines.engine import Part
 
 @dataclass(frozen=True)
 class TimesAsked:
-    """The topics and offsets whose times a run needs.
+    """The topics and offsets whose timestamps a job needs.
 
-    A source that reads files has all times, and returns all stretches of ``topics``. A source that
-    reads from brokers must request each time. It returns one time per minute of the window, and the
-    times of the records at ``offsets``. The latter are exact, unless the requests would exceed a
-    limit that grows with ``moved_bytes``.
+    A source that reads files ignores the offsets: it returns all stretches of ``topics``. A source
+    that reads from brokers requests each timestamp. It returns one per minute of the window, and
+    the timestamps of the records at ``offsets``. The latter are exact, unless the requests would
+    transfer too many bytes (see ``moved_bytes``).
     """
 
     topics: Collection[str]

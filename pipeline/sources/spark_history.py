@@ -62,7 +62,7 @@ class MusterHistory(DataSource):
         return from_arrow_schema(EVENTS)
 
     def reader(self, schema: StructType) -> HistoryReader:  # noqa: ARG002
-        """Returns a reader of the history up to its present end."""
+        """Returns a reader of the history that exists now, without later records."""
         return HistoryReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> HistoryStream:  # noqa: ARG002

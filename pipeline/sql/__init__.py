@@ -1,1 +1,2 @@
-"""The tables as SQL for every engine. Each function returns the text of one query."""
+"""The SQL queries that make the pipeline's tables, in the dialect of each engine. Each function
+returns the text of one query."""

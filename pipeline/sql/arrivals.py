@@ -29,8 +29,8 @@ highest committed offset of each time span is used."""
 
 _KEY: Final = "topic, partition"
 _PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen, last_ms"
-"""SQL of a window that orders the rows of a partition by offset, as in the log. Rows with equal
-offsets, which show the same log end offset at several times, are ordered by time."""
+"""SQL of a window: the rows of a partition, in the order of the log. Rows with equal offsets are
+ordered by time: they show that the log end offset did not change between these times."""
 _BEFORE: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 _UP_TO: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
@@ -87,8 +87,8 @@ def arrivals(d: Dialect, p: Params) -> str:
 
 def _off(disputed: str, between: str) -> str:
     """Returns SQL for the maximum error of a stretch's `arrived_ms`; null if the error has no
-    limit. ``disputed`` is SQL for the error of a stretch that is `disputed`. ``between`` is SQL for
-    the error of a stretch without a timestamp that can be believed."""
+    limit. ``disputed`` is SQL for the error if the stretch is `disputed`. ``between`` is SQL for
+    the error if no timestamp of the stretch can be believed."""
     return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
             WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
             WHEN sure_ms IS NOT NULL THEN 0
@@ -130,12 +130,13 @@ def _placed(p: Params) -> str:
 
 
 def _observed(p: Params) -> str:
-    """Returns the SQL of the relation `arrival_rows`: each stretch with the bounds of its arrival
-    time, and with its timestamp if the timestamp is within these bounds.
+    """Returns the SQL of the relation `arrival_rows`. It has a row for each stretch, with the
+    bounds of its arrival time, and with its timestamp if the timestamp is within these bounds.
 
-    All records of one batch arrived at the same time (`whole`). No producer buffers records for an
-    hour. So a batch with timestamps more than an hour apart arrived at its last timestamp. Each
-    commit is a row too: at the time `read_ms` of the commit, the log had reached `base_offset`.
+    All records of one batch arrived at the same time (`whole`). If the timestamps of a batch are
+    more than an hour apart, the batch arrived at its last timestamp, because no producer buffers
+    records for an hour. The relation also has rows of commits. Such a row shows that the log had
+    reached `base_offset` at `read_ms`, the time of the commit.
     """
     return f"""
     numbered AS (
@@ -171,17 +172,18 @@ def _observed(p: Params) -> str:
 
 def _believed() -> str:
     """Returns the CTE `believed`. Its column `sure_ms` is the timestamp of a stretch, or null if
-    the timestamp is not believed.
+    the query does not trust the timestamp.
 
-    A record was copied from another log if its timestamp is more than an hour before the timestamp
-    of an earlier record. The timestamp of such a record is not believed. The log is divided into
-    parts in which the other timestamps contradict each other: either the higher or the lower
-    timestamps of a part are false. The query assumes that the smaller number of timestamps is
-    false.
+    A timestamp that is more than an hour before the timestamp of an earlier record is not trusted:
+    the record was copied from another log.
+
+    The remaining timestamps of a log should increase. Where they do not, a part of the log has
+    timestamps that contradict each other: either the higher or the lower ones are false. The query
+    assumes that the false timestamps are those that are fewer in number.
 
     A stretch is `disputed` if the opposite assumption is possible too, or if its own timestamp
-    can't be true. It arrived at `least_from_ms` or later if the higher timestamps are false, and at
-    `most_by_ms` or earlier if the lower timestamps are false.
+    can't be true. The stretch arrived at `least_from_ms` or later if the higher timestamps are
+    false, and at `most_by_ms` or earlier if the lower timestamps are false.
     """
     return f"""
     kept AS (
@@ -226,15 +228,17 @@ def _believed() -> str:
 
 
 def _proven(p: Params) -> str:
-    """Returns the CTE `proven`, which adds the column `latest_ms` for the first records of a log if
-    they may be copies.
+    """Returns the CTE `proven`. It adds the column `latest_ms`, which has a value for the first
+    records of a log if these records may be copies.
 
-    The log has no earlier record that could contradict the timestamps of its first records. If the
-    timestamp of the next record is more than an hour later, the first records may be copies that
-    arrived in this gap. Two facts prove that they are not copies: the log end offset was observed
-    at the time of their timestamps, or a group read one of them and committed the next offset
-    within an hour of its timestamp. After such a proof, the records before a copy contradict the
-    copy's timestamp. If no record follows the possible copies, their age is unknown.
+    The timestamps of the first records can't be compared with earlier records. If the timestamp of
+    the next record is more than an hour later, the first records may be copies that arrived in this
+    gap. They are proven not to be copies if the log end offset was observed at the time of their
+    timestamps, or if a group read one of the records and committed the next offset within an hour
+    of the record's timestamp. If no record follows the possible copies, their age is unknown.
+
+    Copies after proven records need no `latest_ms`: the records before a copy contradict its
+    timestamp.
     """
     no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"

@@ -30,7 +30,7 @@ STATES: Final = ("STABLE", "UNREVOKED", "UNRELEASED")
 """The names of a member's states; `coordinator/consumer/states.py` explains them. Any other number
 in a record is `UNKNOWN`, as in Kafka."""
 _FIRST_STATE: Final = {"consumer": 0, "share": 0, "streams": 1}
-"""By type of group: the number with which a member's record stores the first state of `STATES`."""
+"""By type of group: the number of the first state of `STATES` in a member's record."""
 
 _EPOCH, _END, _MEMBER, _CURRENT, _GONE = "epoch", "end", "member", "current", "gone"
 """The roles of records. `_END` is the deletion of a group, `_GONE` a tombstone of a member."""
@@ -52,13 +52,14 @@ _ERA: Final = f"{GROUP_KEY}, era"
 
 
 def member_states(d: Dialect, p: Params) -> str:
-    """Returns the query of the relation `member_states`, from `group_states` and EVENTS. The
-    relation has the rows of the table ASSIGNMENTS for the whole history, not only for the selected
-    time. The column `era` is the number of earlier deletions of the group.
+    """Returns the query of the relation `member_states`, from `group_states` and EVENTS. Its rows
+    are those of the table ASSIGNMENTS for the whole history, not only for the selected time. The
+    column `era` is the number of times that the group had been deleted before.
 
-    If a state of a member lasts for several epochs, each of these epochs has a row. If the log has
-    no current assignment of a member, the state in its row is null. The query adds the partitions
-    last, because a window function would copy them into every row.
+    If a state of a member lasts for several epochs, the relation has a row for each of these
+    epochs. If the log has no current assignment of a member, the state in its row is null. The
+    query adds the column of partitions last, because a window function would copy the partitions
+    into every row.
     """
     names = PERSON_FIELDS[1:]
     return f"""
@@ -108,8 +109,8 @@ def _spans() -> str:
     `nth`. `spans` has a row for each record about a member: the first and the last epoch for which
     the content of the record was valid.
 
-    After a deletion of the group, no earlier record about a member is valid. The metadata record of
-    a member is valid until the log contains a current assignment of the member.
+    The deletion of a group ends the validity of all records about its members. The metadata record
+    of a member is valid until the log has a record with the current assignment of this member.
     """
     roles = " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in _KINDS.items())
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}"
@@ -155,8 +156,9 @@ def _spans() -> str:
 def _held(d: Dialect) -> str:
     """Returns the CTE `held`: the values of the records of current assignments.
 
-    These records contain only topic ids. If a record of an assignment in the history has both the
-    id and the name of a topic, this name is used; otherwise the id is used as the name.
+    These records contain topic ids, but no topic names. If another record of an assignment in the
+    history has both the id and the name of a topic, its name is used. Otherwise the id is used as
+    the name.
     """
     states = " ".join(
         f"WHEN '{group_type}_group_current_member {first + nth}' THEN '{name}'"
@@ -239,8 +241,9 @@ def moves(d: Dialect, p: Params) -> str:
 
 
 def _stints(d: Dialect) -> str:
-    """Returns the CTE `stints`: the time spans in which a member had a partition. A member id may
-    join and leave several times; `stay` numbers these times."""
+    """Returns the CTE `stints`: the time spans in which a member had a partition without a break.
+    If a member leaves the group and joins again with the same id, a new `stay` begins; stays are
+    numbered."""
     rows = f"PARTITION BY {_ERA}, member_id"
     own = f"{_ERA}, member_id, stay, topic, partition"
     fields = ("life", "generation", "group_instance_id", "client_id", "client_host", "began_at")

@@ -21,8 +21,8 @@ from pipeline.sql.groups import PERSON_FIELDS
 from pipeline.sql.offsets import ROLLED_BACK
 
 _RECORD_BYTES: Final = 9
-"""The number of bytes in a small record of magic 2 for lengths, deltas and counts, without key and
-value."""
+"""The size in bytes of a small record of magic 2 whose key and value are empty: the fields for
+lengths, deltas and counts."""
 _KEY: Final = "log_partition, of, group_id, topic, partition, member_id, pattern, raw_key"
 
 

@@ -32,9 +32,10 @@ _LIFE: Final = f"{GROUP_KEY}, life"
 
 
 def generations(d: Dialect, p: Params) -> str:
-    """Returns the query of GENERATIONS, from `group_states`: one row for each group, life and
-    generation. (A new life begins when a deleted group is created again.) The list of members is
-    added last, because a window function would copy it into every row."""
+    """Returns the query of GENERATIONS, which reads `group_states`. The result has one row for each
+    generation in each life of a group. (A new life begins when a deleted group is created again.)
+    The query adds the list of members last, because a window function would copy the list into
+    every row."""
     topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
     whole = d.struct(
         **{name: f"m.{name}" for name in PERSON_FIELDS},
@@ -64,8 +65,8 @@ def generations(d: Dialect, p: Params) -> str:
 
 def churn(d: Dialect, p: Params) -> str:
     """Returns the query that computes the table CHURN from the table GENERATIONS: how often each
-    group rebalanced. `rebalances` also counts generations that the log does not have; the gaps
-    between the numbers of the generations show how many these are."""
+    group rebalanced. The column `rebalances` also counts generations that are missing in the log.
+    Their number follows from gaps in the generation numbers."""
     latest = d.struct(life="life", log_offset="log_offset")
     watched = "(unix_millis(until) - unix_millis(first_at)) / 1e3"
     return f"""
@@ -275,8 +276,8 @@ def _moved(d: Dialect) -> str:
 
 
 def _change(d: Dialect) -> str:
-    """Returns SQL for the reason of a generation. The reason follows from the members of this
-    generation and of the previous one."""
+    """Returns SQL for the reason of a generation. The SQL compares the members of the generation
+    with those of the previous one."""
     came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
     return f"""
     CASE WHEN n.nth = 1 AND n.known_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'

@@ -29,13 +29,13 @@ CLASSIC: Final = "classic"
 PERSON_FIELDS: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 MEMBER_FIELDS: Final = (*PERSON_FIELDS, "subscription", "pattern", "assignment")
 FIRST_EPOCH: Final = 2
-"""The highest epoch with which a consumer, share or streams group begins: 2 since Kafka 4.3. In
-earlier versions it begins with epoch 1."""
+"""The highest epoch that can be the first epoch of a consumer, share or streams group: 2 since
+Kafka 4.3, and 1 in earlier versions."""
 
 OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
-"""An SQL condition on a group state: the group has members, or had members earlier and is empty
-now. It is false for a deleted group, and for a group that never had members, in which only
-standalone consumers commit. The records of Kafka 4 contain no protocol type for such a group."""
+"""An SQL condition on a group state. It is true for a group that has members, or that had members
+earlier and is empty now. It is false for a deleted group, and for a group without members in which
+only standalone consumers commit. Kafka 4 writes no protocol type in the records of such a group."""
 
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
@@ -84,8 +84,8 @@ def group_states(d: Dialect, p: Params) -> str:
 
 def _stated(d: Dialect) -> str:
     """Returns the SQL of the relation `stated`, which adds the state of the group to each record of
-    a group. The state comes from a record that describes the whole group: the record itself, or the
-    last such record before it."""
+    a group. The state is in the last record that describes the whole group: this is the record
+    itself or an earlier one."""
     names = ("log_offset", "protocol_type", "generation", "protocol", "leader", "state_at")
     whole = d.struct(
         alive=f"role = '{_STATE}'", group_type="own_type", **{name: name for name in names}
@@ -117,8 +117,9 @@ def kinds_of(*ends: str) -> list[str]:
 
 
 def assigned(d: Dialect, member: str) -> str:
-    """Returns SQL for the partitions of one member. The SQL is for a row of EVENTS about a target
-    or current assignment, and ``member`` is SQL for the only element of the row's array `members`.
+    """Returns the SQL expression for the partitions of a member, in a row of EVENTS about a target
+    or current assignment. The array `members` of such a row has one element, and ``member`` is the
+    SQL expression for this element.
 
     For a streams group, the partitions are the active tasks in the column `details`, with the id of
     the subtopology in place of the topic.
@@ -223,9 +224,10 @@ def _turns() -> str:
 
 
 def _numbered() -> str:
-    """Returns the CTE `numbered`: each record with the number of its group state, and with the
-    first and the last of these numbers in its era. A tombstone of the group ends an era. The next
-    era begins without members."""
+    """Returns the CTE `numbered`. The states of a group have ascending numbers. The CTE has all
+    records, each with the number of the group's state at this record, and with the first and the
+    last number in the same era. An era ends with a tombstone of the group; the next era begins
+    without members."""
     later = (
         f"log_offset > coalesce(last_turn, -1) AND (role IN {quoted((_MEMBER, _DOUBT, _DAMAGE))}"
         f" OR (role = '{_CURRENT}' AND last_turn IS NULL AND NOT gone))"
@@ -252,12 +254,13 @@ def _numbered() -> str:
 
 
 def _stays(d: Dialect) -> str:
-    """Returns the CTE `staying`, for consumer, share and streams groups. The states of a group are
-    numbered. A row has the numbers of the first and the last state (`since_nth`, `until_nth`)
-    between which a member had the same properties and the same assignment.
+    """Returns the CTE `staying`, for consumer, share and streams groups. It has a row for each
+    member and each range of group states in which the member's properties and assignment did not
+    change. `since_nth` and `until_nth` are the numbers of the first and the last state of the
+    range.
 
     The assignment is the member's target assignment, or its current assignment if compaction
-    removed the target. It applies only to states after the member joined.
+    removed the target. The assignment applies only to states after the member joined.
     """
     chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
 

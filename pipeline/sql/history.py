@@ -1,4 +1,5 @@
-"""Queries that return the history itself as tables."""
+"""Queries for the tables `events` and `stretches`, which contain the history as the source returned
+it."""
 
 from __future__ import annotations
 

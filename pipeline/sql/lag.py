@@ -74,15 +74,15 @@ def lag(d: Dialect, p: Params) -> str:
 
     The lag in seconds is the age of the first unread record. If this age is only known to be at
     least a certain time, the lag is that time and its precision is null. If nothing is known about
-    the records of the topic, the lag in seconds and its precision are both null. An age is never
-    below 0, so an estimated age is too high by at most the age itself.
+    the records of the topic, the lag in seconds and its precision are both null. The true age is
+    never below 0, so an estimated age of x seconds is too high by at most x seconds.
     """
     return _lag(d, p, "lag_steps")
 
 
 def recent_lag(d: Dialect, p: Params) -> str:
-    """Returns the query of LAG for the last RECENT_MINUTES before the as-of time. The query
-    includes minutes that are not in the window of the run."""
+    """Returns the query of LAG for the last RECENT_MINUTES minutes before the as-of time, even if
+    the window of the run does not include all of these minutes."""
     return _lag(d, p, "recent_steps")
 
 
@@ -165,11 +165,11 @@ def _ends(d: Dialect, p: Params) -> str:
     """Returns the CTE `ends`: for each partition, the log start offset and the log end offset at
     the end of each time step.
 
-    A run reads the log start offset after its as-of time, so this offset also counts for the minute
-    before the read. `known_start` and `known_end` are upper bounds of the two offsets at the as-of
-    time, because they also count records that arrived after this time. A group can't have read more
-    records than the log has. Therefore the log end offset is at least each offset that a group has
-    read, even if the timestamps contradict this.
+    A run can read the log start offset only after the as-of time, so the query uses this offset
+    also for the minute before the read. `known_start` and `known_end` are upper bounds of the two
+    offsets at the as-of time, because they also count records that arrived later. A group can't
+    read more records than the log has. Therefore the log end offset is at least each offset up to
+    which a group has read, even if the timestamps contradict this.
     """
     stretch = d.struct(
         base_offset="base_offset",

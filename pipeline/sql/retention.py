@@ -45,8 +45,9 @@ def expiring_offsets(d: Dialect, p: Params) -> str:
     """Returns the query of EXPIRING_OFFSETS, from `offset_changes`, `group_states` and EVENTS:
     every offset that exists at the time of --as-of, and its expiry.
 
-    `expires_at` is null if the offset is kept as long as its group stays in its present state. If
-    `expired` is true, the coordinator removes the offset at its next check; null means unknown.
+    The column `expires_at` is null if the offset does not expire while its group stays in its
+    present state. The column `expired` is true if the coordinator will remove the offset at its
+    next check, and null if this is unknown.
     """
     later = f"timestamp_millis(unix_millis(since) + {p.offsets_retention_ms})"
     return f"""
@@ -160,8 +161,9 @@ def _held(d: Dialect) -> str:
 
 
 def _pending() -> str:
-    """Returns the CTE `pending`: the partitions for which an open transaction contains a commit
-    that may still take effect. A later tombstone cancels such a commit."""
+    """Returns the CTE `pending`: the group's partitions for which an open transaction has written
+    an offset that may still be committed. Partitions with a tombstone after this offset are
+    omitted, because the tombstone cancels it."""
     return f"""
     pending AS (
         SELECT {KEY} FROM offset_records GROUP BY {KEY}
@@ -172,7 +174,7 @@ def _pending() -> str:
 
 def _last_states(d: Dialect) -> str:
     """Returns the CTE `last_states`: the last state of each group. The column `blind` is true if
-    the subscription of a member is unknown."""
+    the subscription of at least one member is unknown."""
     fields = (
         "alive", "known", "group_type", "protocol_type", "generation", "state_at", "members",
     )  # fmt: skip

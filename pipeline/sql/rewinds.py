@@ -47,8 +47,8 @@ def rewinds(d: Dialect, p: Params) -> str:
 
 
 def _assigned(d: Dialect, person: str) -> str:
-    """Returns SQL for a list of the members to which the partition of the commit was assigned. Each
-    element is the value of the SQL expression ``person`` for one member."""
+    """Returns SQL for a list of the members to which the partition of the commit was assigned. The
+    SQL expression ``person`` gives the list's element for a member."""
     here = d.filter(
         "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
     )
@@ -85,9 +85,9 @@ def _asked(d: Dialect) -> str:
 
 
 def _had(d: Dialect) -> str:
-    """Returns the CTE `then_had`, with a row for each commit in the CTE `back`. The row has the
-    last member that owned the partition before the commit, and the log offset at which its
-    ownership ended."""
+    """Returns the CTE `then_had`. It has a row for each commit in `back`, an earlier CTE of the
+    query: the member that last owned the partition before this commit, and the log offset at which
+    its ownership ended."""
     members, currents = member_kinds(), kinds_of("_current_member")
     dropped = quoted(kind + TOMBSTONE for kind in currents)
     ends = (

@@ -19,8 +19,8 @@ _IN_STRETCHES: Final = """
             THEN arrived_span_ms * (1 - share) ELSE 0 END END AS late_ms
     FROM parts
 """
-"""SQL over the CTE `parts`: the times of positions, interpolated within the stretch that contains
-each position."""
+"""SQL that reads the CTE `parts` and returns the time of each position, which is an offset. The
+time is interpolated within the stretch that contains the position."""
 
 
 def offset_times(d: Dialect, p: Params) -> str:
@@ -35,7 +35,7 @@ def offset_times(d: Dialect, p: Params) -> str:
     record is known.
 
     `arrived_ms` is the arrival of the record; null if unknown. The true arrival is at most
-    `early_ms` before and `late_ms` after `arrived_ms`. Both are null without a lower bound.
+    `early_ms` before and `late_ms` after `arrived_ms`. Null if the earliest arrival is unknown.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",

@@ -120,10 +120,10 @@ class Archive:
         return [self.folder / path for path in self.manifest.read(table)]
 
     def set_aside(self, deep: Collection[str] = ()) -> bool:
-        """Moves damaged files to `quarantine/`. If an intact file is again at the path of a moved
-        file, adds it to the archive again. Returns True if any file was moved or added.
+        """Moves damaged files to `quarantine/`. If a moved file is intact and at its old path
+        again, adds it to the archive. Returns True if any file was moved or added.
 
-        Files of the tables ``deep`` are read completely.
+        For the tables in ``deep``, reads the files completely to find damage.
         """
         settled = settle(self.folder, self.manifest, deep)
         if settled is None:
@@ -365,8 +365,8 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
 
 
 def _belonging(folder: Path, manifest: Manifest, cluster_id: str | None) -> Manifest:
-    """Returns the manifest, with the cluster id if it had none. Raises PipelineError if the archive
-    belongs to another cluster."""
+    """Returns the manifest. If the manifest has no cluster id yet, sets it to ``cluster_id``.
+    Raises PipelineError if the archive belongs to another cluster."""
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise PipelineError(
             f"{folder} is an archive of cluster {manifest.cluster_id}, but the source is cluster"

@@ -1,5 +1,5 @@
-"""Selects the rows that an append adds to an archive: rows that the archive does not contain yet,
-and rows about damage."""
+"""Selects the rows that one append adds to an archive: rows that the archive does not contain yet,
+and rows that report damaged records."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _UNREADABLE: Final = (DAMAGED, TORN)
 
 
 class Arrivals:
-    """The rows that an append adds to an archive, and the next offset to read of each partition.
+    """The rows that an append adds to an archive, and the offset from which the next append reads
+    each partition.
 
-    Damage at the end of a partition is recorded once. It may be the incomplete end of a file that
-    still grows: records that can be read there later are added.
+    Damage at the end of a partition is recorded once. If it was only the incomplete end of a file
+    that still grows, a later append adds the records that can be read there.
     """
 
     def __init__(self, manifest: Manifest) -> None:

@@ -92,8 +92,8 @@ class CatalogStore(Store):
         return newest_ms
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:  # noqa: ARG002
-        """Creates the namespace of the tables. Existing tables are accepted here, unlike in other
-        stores, because a run adds rows to them. Only `check_cluster` rejects tables."""
+        """Creates the namespace of the tables. Unlike other stores, a catalog accepts existing
+        tables here, because a job adds rows to them. Only `check_cluster` rejects tables."""
         self._engine.run(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._there = [name for name in names if self.has(name)]
 
@@ -128,8 +128,8 @@ class CatalogStore(Store):
         overwrite: bool = False,
         at: str | None = None,
     ) -> None:
-        """Implements `Store.make`. With ``overwrite`` it rewrites all days for which there are
-        rows."""
+        """Implements `Store.make`. With ``overwrite``, replaces the stored rows of each day for
+        which the query returns rows."""
         newest = None if overwrite else self._newest_day(name)
         self._create(name, schema)
         columns = [f'"{each}"' for each in schema.names if each != DAY]
@@ -170,7 +170,7 @@ class CatalogStore(Store):
         return False
 
     def write_text(self, name: str, text: str) -> None:
-        """Does nothing. The files that mark a run are needed only in stores that rename tables."""
+        """Does nothing. Such a file marks a run; only stores that rename tables need the mark."""
 
     def delete(self, name: str) -> None:
         """Does nothing, because `write_text` writes no files."""

@@ -197,7 +197,8 @@ def batches_of(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _cast(column: Any, kind: pa.DataType) -> Any:
-    """Casts a column to a type. Fields of the type may be missing in the structs of the column."""
+    """Casts a column to a type. If structs in the column lack fields of the type, these fields
+    become null."""
     if column.type == kind:
         return column
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
@@ -219,8 +220,8 @@ def _by_day(table: str, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _days(at: Any) -> NDArray[np.int64]:
-    """Converts times to days since 1970. A row without a time gets the day after the last day of
-    `_DAYS`."""
+    """Converts times to days since 1970. A row whose time is null or outside of `_DAYS` gets the
+    day after the last day of `_DAYS`."""
     unknown = (_DAYS[1] + 1) * _DAY_US
     us = pc.fill_null(at.cast(pa.int64()), unknown).to_numpy()
     days: NDArray[np.int64] = us // _DAY_US
@@ -232,8 +233,8 @@ def _day_name(day: int) -> str:
 
 
 def _leaves(name: str, kind: pa.DataType) -> Iterator[str]:
-    """Yields the names under which Parquet stores a column of this type: one for each simple field
-    of a struct."""
+    """Yields the names of the Parquet columns in which a column of this type is stored. A struct is
+    stored in one Parquet column for each of its simple fields."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{name}.{field.name}", field.type)

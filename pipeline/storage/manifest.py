@@ -46,7 +46,7 @@ class SetAside:
     path, the file belongs to the archive again."""
     reason: str
     stand_ins: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """By table, the files with the rows that replace the damaged file."""
+    """By table: the files whose rows replace the rows of the damaged file."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ class Manifest:
         return [file.path for file in (*self.files.get(table, ()), *stand_ins)]
 
     def rows(self, table: str) -> int:
-        """Returns the number of rows of a table, without the rows that replace damaged files."""
+        """Returns the number of rows of a table. Does not count the rows that stand in for damaged
+        files."""
         return sum(file.rows for file in self.files.get(table, ()))
 
     def live(self) -> set[str]:

@@ -2,9 +2,12 @@
 
 Each write uses new file names. After all files are written, the list of the table's files
 (`_files.json`) is replaced. This publishes the new files. Then the files of the previous write are
-deleted. Muster reads only the files in the list. A program that reads all files in the folder may
-see the files of two writes during a replacement. After a kill it also sees the files of the killed
-write, until the next write. Delta and Iceberg do not have this problem.
+deleted.
+
+Muster reads only the files in the list. A program that reads all files in the folder may see the
+files of two writes while one replaces the other. If Muster is killed during a write, such a program
+sees the files of the incomplete write until the next write. Delta and Iceberg do not have this
+problem.
 """
 
 from __future__ import annotations

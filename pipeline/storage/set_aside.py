@@ -1,11 +1,13 @@
 """Moves damaged files of an archive to `quarantine/`, and replaces their rows with stand-in rows.
 
-The content of a damaged file is unknown, and stand-in rows mark where it is missing. For events,
-each partition of `__consumer_offsets` gets a row of kind DAMAGED, so that tables report their
-results as unknown. For stretches, the gaps get stretches without a time. The table `quarantine`
-gets a row too. If an intact copy is put back at the file's path, it belongs to the archive again
-and its stand-in rows are dropped. A file that does not exist or can't be read at present does not
-count as damaged, and is not moved.
+The content of a damaged file is unknown, and stand-in rows mark where it is missing. If events are
+missing, each partition of `__consumer_offsets` gets a row of kind DAMAGED, so that tables report
+their results as unknown. If stretches are missing, each missing range of offsets gets a stretch
+without a time. The table `quarantine` gets a row for each moved file.
+
+If an intact copy is put back at the file's path, the copy belongs to the archive again and the
+stand-in rows are dropped. A file that does not exist or can't be read at present does not count as
+damaged, and is not moved.
 """
 
 from __future__ import annotations
@@ -151,8 +153,8 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
 
 
 def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Manifest:
-    """For each damaged file, writes a file with stand-in rows, which mark the missing data. Returns
-    a manifest that lists these files instead of the damaged files."""
+    """For each damaged file, writes a new file with rows that mark the missing data. Returns a
+    manifest that lists the new files instead of the damaged files."""
     for each in found:
         new = NewFiles(folder, settled.next_file)
         try:
@@ -228,8 +230,8 @@ def _table(schema: pa.Schema, rows: Sequence[dict[str, object]]) -> pa.Table:
 
 
 def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
-    """Returns the offset after the last archived event of a day or of earlier days, by partition of
-    `__consumer_offsets`. ``day`` is the name of the day's folder."""
+    """Returns the offset after the last event in the archive's files of ``day`` and of earlier
+    days, by partition of `__consumer_offsets`. ``day`` is the name of a day's folder."""
     ends = dict.fromkeys(manifest.next_offsets, 0)
     for file in manifest.files.get("events", ()):
         if file.folder <= day:
@@ -243,8 +245,8 @@ def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
 
 
 def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
-    """Yields stretches without times for the gaps of the archive: the offsets for which the archive
-    has lost its stretches."""
+    """Yields a row of STRETCHES without times for each gap of the archive. A gap is a range of
+    offsets whose rows the archive has lost."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for file in manifest.files.get("stretches", ()):
         for rows in batches_of(folder / file.path, STRETCHES):

@@ -35,8 +35,8 @@ different lock file."""
 
 
 class DamagedNote(PipelineError):
-    """The file with the cluster id of the tables is damaged. ``what`` is the error message without
-    the advice on how to repair the file."""
+    """Raised if the file that contains the cluster id of the tables is damaged. ``what`` is the
+    error message without the advice on how to repair the file."""
 
     def __init__(self, what: str) -> None:
         super().__init__(

@@ -62,7 +62,7 @@ def fault_of(
 
 def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
     """Returns what is wrong with the footer of a Parquet file, as text; None if the footer is
-    intact. ``data`` has the end of the file without the rows."""
+    intact. ``data`` is the content of the file without the rows."""
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
         schema = metadata.schema.to_arrow_schema()

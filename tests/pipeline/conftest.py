@@ -1,5 +1,5 @@
-"""Fixtures of one Spark session per test process and of a small history, and a function that
-returns times."""
+"""Fixtures: one Spark session for all tests of the process, and a small history. Also has a
+function that returns times."""
 
 from __future__ import annotations
 

@@ -121,7 +121,8 @@ def over_the_wire(
     held: dict[Partition, Sequence[int]],
     since_ms: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns the rows of STRETCHES that the pipeline reads from a broker with the given logs."""
+    """Makes the pipeline read a fake broker that has the logs ``logs``. Returns the resulting rows
+    of STRETCHES. ``held`` has the offsets whose timestamps the pipeline requests."""
     broker = _Broker(logs)
     monkeypatch.setattr(
         times, "list_known", lambda _, asks: [broker.answer(*each) for each in asks]
@@ -135,8 +136,8 @@ def any_log(chance: Random) -> Log:
     time after its last record.
 
     A copy has a timestamp that is at least two hours before its arrival, and before the timestamps
-    of all live records. If the clock of a producer is ahead, records of a producer with a correct
-    clock follow its records. So the timestamps reveal that the first producer's clock was ahead.
+    of all live records. If the clock of a producer is ahead, its records are followed by records of
+    a producer with a correct clock, so that the timestamps reveal the wrong clock.
     """
     log, live_ms = Log(), 0
     for _ in range(chance.randint(1, 6)):

@@ -17,8 +17,8 @@ STEPS = ("fsync", "replace", "rename", "unlink", "mkdir", "ftruncate", "pwrite")
 """Functions of the module os with which the tested code changes the disk. Each call is one step."""
 DEATHS = ".deaths"
 LOCK = ".run.lock"
-"""Suffix of the lock file. The tested work removes this file as its last step. The test kills the
-work only before earlier steps."""
+"""The suffix of the lock file. The tested work removes the lock file in its last step. The test
+kills the work before each earlier step, but not before this one."""
 
 
 def everywhere(work: Callable[[str], None], root: str) -> None:

@@ -71,7 +71,7 @@ def committed(number: int, group: str, offset: int, **columns: Any) -> dict[str,
 
 
 def table(folder: Path | str, name: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Returns the rows of a table, read by pyarrow and sorted by their text."""
+    """Returns the rows of a table, read by pyarrow and sorted by their `str`."""
     place = Path(folder) / name
     found = pyarrow.dataset.dataset(place, pa.schema(list(schema)), partitioning="hive")
     return sorted(found.to_table().to_pylist(), key=str)

@@ -103,8 +103,8 @@ def write_segment(
 
 
 def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str, Any]]:
-    """Returns the rows of a data folder, decoded by the reader that a Spark job uses, but in this
-    process."""
+    """Returns the rows that the Spark data source makes of the segment files in ``data``. The rows
+    are read in this process, without Spark."""
     reader = SegmentsReader({"path": str(data), "as": what, **options})
     return [
         row

@@ -1,8 +1,8 @@
-"""Follows a running cluster: new records of `__consumer_offsets`, and the growth of topics.
+"""Follows a running cluster: reads new records of `__consumer_offsets`, and the growth of topics.
 
-A follower repeatedly reads the log end offsets of topics; each such read is called a look. Records
-between the end offsets of two looks were written between these looks. For the first of these
-records, the follower also requests the timestamp.
+The feed repeatedly reads the log end offsets of topics; such a read is called a look. The records
+between the end offsets of two consecutive looks were written in the time between these looks. The
+feed also requests the timestamp of the first of these records.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class BrokerNews:
         }
 
     def _past(self, held: Mapping[Partition, set[int]]) -> pa.Table:
-        """Requests stretches from the brokers, for the partitions that `--follow` has not read
-        before. Returns these stretches."""
+        """Returns stretches of the partitions that `--follow` reads for the first time. Requests
+        them from the brokers."""
         if not held:
             return STRETCHES.empty_table()
         asked = TimesAsked(
@@ -198,8 +198,8 @@ def _row(
 
 
 def _ends_of(stretches: pa.Table) -> dict[Partition, int]:
-    """Returns the end offset of each partition that STRETCHES lists in a row without records. In
-    such a row, the base offset is the end offset."""
+    """Reads the rows of STRETCHES that contain no records. In such a row, the base offset is the
+    end offset of the partition. Returns these end offsets by partition."""
     columns = [stretches[name].to_pylist() for name in STRETCHES.names[:4]]
     return {
         (topic, partition): base

@@ -58,8 +58,8 @@ class Stretch:
 
 @dataclass
 class LogPart:
-    """A part of the rows of EVENTS: the rows from a range of offsets in each of several partitions
-    of `__consumer_offsets`."""
+    """The rows of EVENTS that come from one or more partitions of `__consumer_offsets`: from one
+    range of offsets in each of these partitions."""
 
     reach: Reach
     stretches: tuple[tuple[int, int, int], ...]
@@ -165,7 +165,8 @@ class LogReader:
         }
 
     def _take(self, answer: Value, asked: Sequence[int]) -> list[_Taken]:
-        """Returns the records in a response, and advances the positions of its partitions."""
+        """Returns the records in a Fetch response. Advances the position of each partition that the
+        response contains."""
         taken = []
         throttled_s = answer["throttle_time_ms"] / 1000
         entries = [entry for topic in answer["responses"] for entry in topic["partitions"]]
@@ -189,8 +190,9 @@ class LogReader:
         return taken
 
     def _records(self, entry: Value, *, is_first: bool) -> list[_Taken]:
-        """Returns the records of one partition in a response. A partition that got records moves to
-        the end of `_todo`. A partition that was read to its end is removed from `_todo`."""
+        """Returns the records of one partition in a Fetch response. `_todo` has the partitions to
+        read: a partition that got records moves to the end of `_todo`, and a partition that was
+        read completely is removed."""
         stretch = self._todo[entry["partition_index"]]
         records = entry["records"] or b""
         begin = position = stretch.position

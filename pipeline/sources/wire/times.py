@@ -6,10 +6,10 @@ result is called a point. The records between two neighbouring points form a str
 between the times of the two points. A broker never returns a record of the stretch that is older
 than the first record of the stretch.
 
-The requested span of time is sampled once a minute, but only where records were written: requests
-with large steps find these places first. For an offset that a group committed, requests approach
-the offset from both sides. They stop when the points are adjacent, or when the records around the
-offset are at most `CLOSE_MS` apart. All requests together stop at a limit of bytes.
+Requests with large time steps first find the times at which records were written. Around these
+times, requests with steps of a minute follow. For an offset that a group committed, requests
+approach the offset from both sides. They stop when the points are adjacent, or when the records
+around the offset are at most `CLOSE_MS` apart. All requests together stop at a limit of bytes.
 """
 
 from __future__ import annotations
@@ -29,38 +29,37 @@ from pipeline.sources.wire.brokers import Brokers, Partition
 from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
 
 CLOSE_MS: Final = 20
-"""Two known points of a log are close if their times differ by at most this number of ms. Then the
-time of a record between the points needs no further request."""
+"""If the timestamps of two records differ by at most this number of ms, the reader does not request
+the timestamps of the records between these two records."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
 """The maximum number of times in the window for which a run requests offsets. A window of one day
 has one such time in each minute; in a longer window, the times are more than a minute apart."""
 BEFORE_MAX: Final = 240
-"""The maximum number of timestamps before the start of the window that ListOffsets requests look
-up."""
+"""The maximum number of ListOffsets lookups for timestamps before the start of the window."""
 A_DAY_MS: Final = 86_400_000
 REST_MS: Final = 3_600_000
-"""A rest is a time in which a log gets no new records. This is the minimum length of a rest in ms;
-a shorter time does not count. The records before a rest may be copies (`sql/arrivals.py`)."""
+"""The minimum duration in ms of a rest: a time in which a log gets no new records. The records
+before a rest may be copies from another log (`sql/arrivals.py`)."""
 RESTS_MAX: Final = 64
 """A run searches each partition for rests (times without new records), beginning at the log start.
 This is the maximum number of requests with which it searches one partition."""
 LEAST_BYTES: Final = 1 << 20
-"""The lowest value of a limit: the number of bytes that all ListOffsets requests together may
-transfer. The limit is higher for a long history."""
+"""All ListOffsets requests of a run together may transfer at least this number of bytes. For a long
+history they may transfer more."""
 ASKS_AT_ONCE: Final = 2_000
 ROUNDS: Final = 80
 """The maximum number of rounds of requests in the search for the time of an offset. Half of these
-rounds would be enough for a bisection of the longest possible time span; a log with timestamps out
-of order may need all rounds."""
+rounds are enough if timestamps are in order, because each round then halves the time span. A log
+with timestamps out of order may need all rounds."""
 
 
 class Point(NamedTuple):
-    """The result of a ListOffsets request for the time ``asked_ms``: all records before ``offset``
-    are older than this time.
+    """The result of a ListOffsets request for the time ``asked_ms``. ``offset`` is the offset of
+    the first record that is not older than ``asked_ms``, and ``at_ms`` is the timestamp of this
+    record.
 
-    ``at_ms`` is the timestamp of the record at ``offset``. If no record is as new as ``asked_ms``,
-    then ``offset`` is the log end offset and ``at_ms`` is None.
+    If all records are older, then ``offset`` is the log end offset and ``at_ms`` is None.
     """
 
     asked_ms: int
@@ -113,16 +112,16 @@ class Topic:
         return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
 
     def edges(self) -> list[Point]:
-        """Returns one point for each distinct offset in `points`: the point with the earliest
-        timestamp."""
+        """Returns the first point of each distinct offset in `points`."""
         first: dict[int, Point] = {}
         for point in self.points:
             first.setdefault(point.offset, point)
         return list(first.values())
 
     def where_it_may_have_rested(self, now_ms: int) -> int | None:
-        """Returns the next timestamp whose offset must be requested, to find out whether the log
-        got no records for REST_MS. Returns None if the known points already show this."""
+        """Searches for times longer than REST_MS in which the log got no records. Returns the next
+        timestamp whose offset must be requested for this search. Returns None if the known points
+        suffice."""
         for lower, upper in pairwise(self.edges()):
             until_ms = now_ms if upper.at_ms is None else upper.at_ms
             if lower.at_ms is None or until_ms - lower.at_ms <= REST_MS:
@@ -254,9 +253,8 @@ class _Asking:
         The records are:
 
         - The record at each offset that a group committed.
-        - The record before a committed offset. Its time is needed only roughly: the difference from
-          the time of the record at the committed offset shows whether records arrived at the times
-          of their timestamps.
+        - The record before each committed offset. An approximate time is enough: it only shows
+          whether records arrived at the times of their timestamps.
         - The record before the last record of a partition, if the timestamp of the last record is
           in the future. Such a timestamp does not show when the last record arrived.
         """

@@ -81,8 +81,8 @@ class Cluster:
                       "7077": str(self.port), "DIST": str(folder / "dist")}  # fmt: skip
 
     def line(self, command: list[str], *more: str) -> list[str]:
-        """Returns a command of the documentation page, followed by ``more``. The names of this
-        cluster replace the names in the command."""
+        """Returns a command of the documentation page for this cluster: replaces the names in the
+        command by the names of this cluster, and appends ``more``."""
         pattern = re.compile("|".join(map(re.escape, self.words)))
         return [pattern.sub(lambda m: self.words[m[0]], word) for word in command] + [*more]
 

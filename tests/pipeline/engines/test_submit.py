@@ -20,8 +20,8 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 pytestmark = pytest.mark.pipeline
 OF_SPARK_SUBMIT = {"engine", "master", "conf", "verbose"}
 ONLY_HERE = {"events": {"follow", "until_now", "every"}, "all": {"incremental"}}
-"""Options of `muster pipeline` that the Spark job does not have, because they append to an
-archive."""
+"""By job: options of `muster pipeline` with which the job appends to an archive. A job that is
+submitted to Spark does not have them."""
 
 
 @pytest.mark.parametrize("job", JOBS)

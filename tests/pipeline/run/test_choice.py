@@ -114,7 +114,7 @@ def test_java_of_a_short_spark_session_is_started_with_the_options_in_brief_java
 
 
 class Lost:
-    """A part of a source whose broker is unreachable."""
+    """A part of a source. Reading it fails, because its broker is unreachable."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         raise Unreachable("nobody answers at there:9092")

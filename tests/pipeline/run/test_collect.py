@@ -181,8 +181,8 @@ class Ended(Exception):
 
 
 def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) -> list[Any]:
-    """Follows a log until the follower has paused ``looks`` times. Returns the reports, and the
-    length of each pause in seconds."""
+    """Runs the function `follow` on a log until it has paused ``looks`` times. Returns its reports,
+    and the length of each pause in seconds."""
     told: list[Any] = []
     pauses: list[float] = []
 

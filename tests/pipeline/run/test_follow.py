@@ -248,7 +248,8 @@ def test_table_of_events_in_the_old_layout_is_converted_to_an_archive(
     served: Broker, tmp_path: Path
 ) -> None:
     """An earlier version wrote the events as a table that is not an archive. `--follow` rejects
-    such a table, `--source` accepts it, and one command converts it to an archive."""
+    this table, and its error names the command that converts the table to an archive. `--source`
+    accepts the table."""
     commit(served, range(4))
     old, new = tmp_path / "old", tmp_path / "new"
     old_store(old, pa.Table.from_pylist(logged(served), EVENTS))

@@ -227,7 +227,8 @@ def test_groups_expire_only_when_the_as_of_time_is_after_the_end_of_the_archive(
 
 
 def test_history_ends_with_the_newest_topic_record(run: Any, tmp_path: Path) -> None:
-    """The newest topic record sets the as-of time if all groups stopped committing earlier."""
+    """If all groups stopped committing before the newest record of a topic, the as-of time is the
+    time of this record."""
     topic = [stretch(0, 0, 9), stretch(7200, 10, 39)]
 
     made = run(JOBS["lag"], GivenSource([committed(0, "a", 10)], topic))

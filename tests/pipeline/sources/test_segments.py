@@ -275,7 +275,8 @@ def test_rows_of_table_batches_come_from_batch_headers(tmp_path: Path) -> None:
 def test_timestamp_that_a_broker_set_proves_when_the_log_end_offset_was_reached(
     tmp_path: Path,
 ) -> None:
-    """The broker, not a producer, sets the timestamps of markers and of LogAppendTime records."""
+    """A broker sets the timestamps of markers and of LogAppendTime records, so they show when the
+    records were appended."""
     plain = encode_batch([Record(0, NOON, b"k", b"v")])
     stamped = [
         encode_batch(

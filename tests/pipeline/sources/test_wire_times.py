@@ -43,8 +43,8 @@ def time_of(offset: int) -> int:
 # the scope equals the broker's, because a worker can return to this module
 @pytest.fixture(scope="session")
 def topics(broker: Broker) -> None:
-    """Creates one topic with long batches, and one topic without commits. The first topic has an
-    uncompressed and a compressed partition."""
+    """Creates two topics. The first topic has long batches, in an uncompressed and a compressed
+    partition. In the second topic, no group has commits."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(TOPIC, 2)
     cluster.create_topic(UNREAD, 1)

@@ -55,9 +55,9 @@ class Case(NamedTuple):
 
 
 def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[dict[str, Age]]:
-    """Writes the logs of ``cases``, both in files and on a broker. Returns for each case the lag of
-    group `g` in seconds at the read time and its precision, once from the files and once from the
-    broker."""
+    """Writes the logs of ``cases`` to files, and to a broker. Returns two results for each case,
+    one computed from the files and one from the broker: the lag of group `g` in seconds at the read
+    time, and the precision of this lag."""
     history, stretches = History(), []
     commits = sorted((each, n) for n, case in enumerate(cases) for each in case.commits)
     for topic in SOURCES:
@@ -143,8 +143,8 @@ def test_lag_in_seconds_ignores_the_timestamps_of_copied_records(
 def test_copied_records_at_the_log_start_are_at_least_as_old_as_the_next_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log begins with records that a mirror copied. The committed offsets are before, within
-    and after the copied records."""
+    """The first 500 records of the log are copies with old timestamps; 50 new records follow. Each
+    case is one committed offset: at the log start, among the copies, or after them."""
     log = Log().copy(500).rest(1_000).live(50).read_after(9_000)
     cases = [Case(log, [Commit(READ_MS - 5_000, offset)]) for offset in (0, 250, 499, 500, 520)]
 
@@ -159,9 +159,10 @@ def test_copied_records_at_the_log_start_are_at_least_as_old_as_the_next_records
 def test_log_that_contains_only_copied_records_has_unknown_lag_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the first case, a mirror copied all records at the same time. In the second case, the
-    mirror copies continuously, and each record is a year old when it is copied. In the third case,
-    another group also commits each of these records soon after its arrival."""
+    """The records of the log are copied by a mirror. In the first case, it copies all records at
+    the same time. In the second case, it copies continuously, and each record is a year old when it
+    is copied. The third case is like the second, but another group commits offsets soon after the
+    copies arrive."""
     at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
     cases = [
         Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
@@ -198,8 +199,9 @@ def test_copied_records_arrived_before_the_first_observation_of_a_higher_log_end
 def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_idle_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No record arrived for five hours. A commit before these hours proves that the earlier records
-    had correct timestamps. A commit after these hours does not prove it."""
+    """The log gets no records in the last five hours before it is read. A commit before these hours
+    proves that the timestamps of the earlier records are correct. A commit at the end of these
+    hours does not prove this."""
     log = Log().live(100, 1_000).read_after(5 * HOUR)
     then_ms = log.arrived_ms[59] + 500
     stopped, late = Commit(then_ms, 60), Commit(READ_MS - MINUTE, 60)

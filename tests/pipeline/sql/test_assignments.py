@@ -168,8 +168,8 @@ def test_tables_of_assignments_and_moves_equal_the_epochs_in_a_log_of_kafka(tmp_
 def test_topic_id_gets_the_topic_name_that_any_record_of_the_history_contains(
     tmp_path: Path,
 ) -> None:
-    """Only a record of another group contains the topic's name, as if the topic was deleted before
-    the other records were read."""
+    """Only a record of another group contains the name of the topic. This happens if the topic is
+    deleted before the pipeline reads the records of this group."""
     history = History()
     group = ModernGroup(history, "a")
     ModernGroup(history, "other").target(0, "z-1", 7)
@@ -203,8 +203,8 @@ def test_state_of_a_member_without_a_current_assignment_is_null(tmp_path: Path) 
 
 
 def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
-    """Compaction left one epoch record of the group. The records of member x-1 precede it, except
-    for a later assignment. The metadata record of member y-1 follows the assignment of y-1."""
+    """The compacted log has only one epoch record of the group. Member x-1 has records before the
+    epoch record, and an assignment after it. The metadata record of y-1 is after its assignment."""
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")

@@ -169,7 +169,7 @@ def test_generations_of_share_groups_have_no_moved_partitions(tmp_path: Path) ->
 def test_generations_of_streams_groups_have_the_active_tasks_of_the_coordinator(
     tmp_path: Path,
 ) -> None:
-    """The tables have the id of a subtopology in the place of a topic name."""
+    """In place of a topic name, the tables contain the id of a subtopology."""
     groups = StreamsGroups()
     groups.stable("x", "y")
     groups.send("x", -1)

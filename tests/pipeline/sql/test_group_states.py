@@ -15,8 +15,8 @@ pytestmark = pytest.mark.pipeline
 
 
 def states(folder: Path, history: History, group: str = "a") -> list[tuple[Any, ...]]:
-    """Returns one tuple for each state of a group: log offset, group type, generation, alive,
-    known, and the partitions by member."""
+    """Returns one tuple for each row of a group in the table `group_states`: log_offset,
+    group_type, generation, alive, known, and the partitions by member."""
     made = Relations(folder, history.rows)
     columns = ("group_id", "log_offset", "group_type", "generation", "alive", "known", "members")
     return [

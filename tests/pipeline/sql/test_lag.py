@@ -120,8 +120,8 @@ def test_time_steps_of_the_lag_table_are_longer_in_a_long_window_with_many_parti
 
 @pytest.mark.parametrize("ahead_s", [3_600, 1e9])
 def test_records_with_future_timestamps_count_as_lag(tmp_path: Path, ahead_s: float) -> None:
-    """The timestamp of the last records is in the future. The records arrived after the timestamp
-    of the previous record and before the read time."""
+    """The last five records have a timestamp in the future. So it is only known that they arrived
+    after the timestamp of the previous record, and before the log was read."""
     topic = [stretch(0, 0, 9), stretch(100, 10, 19), stretch(ahead_s, 20, 24)]
     history = History().commit(30, "a", 20)
 
@@ -243,7 +243,7 @@ def test_lag_in_seconds_is_unknown_when_records_have_no_timestamps(tmp_path: Pat
 def test_lag_in_seconds_is_unknown_when_the_log_has_only_copied_records(
     tmp_path: Path,
 ) -> None:
-    """The as-of time is six seconds after the last record."""
+    """The timestamps of the topic's records are a year older than the group's commit."""
     topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
 
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
@@ -305,8 +305,8 @@ def test_interpolated_log_end_offset_is_not_below_a_committed_offset(tmp_path: P
 def test_lag_at_a_past_time_is_0_when_the_commit_is_above_the_log_end(
     tmp_path: Path, topic: list[dict[str, Any]]
 ) -> None:
-    """The archive does not contain the log end offset at the as-of time, only at a later time. So
-    the log end offset at the as-of time is interpolated, and is below the committed offset."""
+    """The archive contains the log end offset at a later time than the as-of time. The log end
+    offset at the as-of time is therefore interpolated, and is below the committed offset."""
     made = Relations(tmp_path, History().commit(20, "a", 900).rows, topic, as_of=30, read=200)
 
     [(_, unread, age_s, precision_s)] = lag_of(made)

@@ -149,8 +149,8 @@ def test_lag_equals_the_unread_records_that_clients_recorded(
 
 
 def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path: Path) -> None:
-    """No record was written between the two as-of times. The age of an unread record therefore
-    differs by the time between them."""
+    """The test reads the lag at two as-of times. No record was written between them, so the age of
+    an unread record differs by the time between the two as-of times."""
     then_ms = time.time_ns() // 1_000_000
 
     now, then = (

@@ -35,8 +35,8 @@ class Made:
 
     @property
     def by_questions(self) -> bool:
-        """True if the record times come from ListOffsets requests to a broker. This run sent the
-        requests, or the run that wrote the archive sent them."""
+        """True if the record times come from ListOffsets requests to a broker. Either this run sent
+        the requests, or its source is an archive and the writer of the archive sent them."""
         return self.over_the_wire or self.source.endswith("archive")
 
     def of(self, table: str, group: str | None = None) -> list[Row]:

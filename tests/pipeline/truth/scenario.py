@@ -392,9 +392,9 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
 def feed(world: World) -> None:
     """Produces records with known timestamps into all topics.
 
-    Topic orders gets records of an hour at uneven intervals, and payments gets all records at once.
-    Topic tomorrow gets future timestamps. Each other topic gets copies of last year's records:
-    between, before or without live records, or from a mirror that copies records a year late.
+    Topic orders gets records of one hour at uneven intervals. Topic payments gets all its records
+    at once. Topic tomorrow gets future timestamps. Topic copied gets copies of records that are a
+    year old: some alone, some next to live records.
     """
     now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS

@@ -66,8 +66,8 @@ def living(kind: str, folder: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Yields an empty dict, in which `played` stores the brokers that it starts, by kind. Stops
-    these brokers at the end."""
+    """Yields an empty dict, to which `played` adds the brokers that it starts, by kind of broker.
+    Stops these brokers at the end."""
     started: dict[str, Any] = {}
     yield started
     for _, ending in started.values():
@@ -265,8 +265,8 @@ def test_rows_of_table_rates_add_up_to_the_commits_that_the_clients_recorded(mad
 
 
 def test_table_generations_equals_the_generations_seen_by_members(made: Made) -> None:
-    """The table has each generation that clients saw, with its members and partitions. Any other
-    generation in the table must be of a kind that clients cannot see."""
+    """The table has each generation that clients saw, with its members and partitions. The only
+    other generations in the table are those that clients cannot see (see `unseen`)."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         seen = told.setdefault(each.group, [])
@@ -300,9 +300,9 @@ def test_table_generations_equals_the_generations_seen_by_members(made: Made) ->
 
 
 def test_tables_assignments_and_moves_equal_what_the_group_members_recorded(made: Made) -> None:
-    """The clients recorded each epoch in which every member had reached its target assignment. For
-    each recorded epoch, the tables must have the same assignment at its end, and the same moves
-    since the previous recorded epoch."""
+    """The clients recorded each generation in which every member had its target assignment. The
+    tables must have the same assignments at the end of this generation, and the same moves since
+    the previous recorded generation."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         told.setdefault(each.group, []).append(each)
@@ -461,9 +461,9 @@ def test_table_expiring_offsets_has_the_expiry_rule_of_each_offset(made: Made) -
 
 
 def written_last(told: Told, where: Place) -> Commit:
-    """Returns the commit that stored the effective offset of a partition. Its time is the time at
-    which the client sent the commit, even in a transaction that ended later, since offsets expire
-    relative to the commit."""
+    """Returns the commit that stored the current offset of a partition. Its time is the time at
+    which the client sent it, even if its transaction ended later: offsets expire a certain time
+    after the commit."""
     held = told.held()[where][-1]
     [*_, sent] = [
         each
@@ -497,8 +497,8 @@ def test_counts_in_table_compaction_equal_the_counts_of_the_segment_files(made: 
 
 
 def test_groups_with_expired_offsets_are_dead_unless_they_are_stable(tmp_path: Path) -> None:
-    """The as-of time is eight days after the end of the scenario. No client was active in these
-    days."""
+    """The tables are computed for a time eight days after the end of the scenario. Offsets of
+    groups without members have then expired."""
     told, source = kept(tmp_path / "kept")
     later = instant(told.until_ms + 8 * 86_400_000)
     made = make(told, source, tmp_path / "tables", "--as-of", later)
@@ -579,8 +579,8 @@ def test_groups_with_unread_records_are_not_caught_up(made: Made) -> None:
 def test_restore_finds_the_recorded_offsets_at_every_marked_time(
     made: Made, tmp_path: Path
 ) -> None:
-    """A mark is a recorded time at which no client was active. A restore to this time must find the
-    offsets of that time."""
+    """The clients recorded times at which none of them was active (marks). A restore to a mark must
+    find the offsets that were committed at this time."""
     held = made.told.held()
     engine = DuckEngine(str(tmp_path))
     for moment in made.told.marks.values():

@@ -132,8 +132,8 @@ class Told:
     request."""
 
     def mark(self, name: str) -> None:
-        """Records a time under ``name``, and blocks for 2 * `QUIET_MS`. So no client does anything
-        in the `QUIET_MS` before this time or the `QUIET_MS` after it."""
+        """Records a time under ``name``. The call lasts 2 * `QUIET_MS`, and the time is in the
+        middle of it, so that no client does anything shortly before or after this time."""
         self.marks[name] = now_ms() + QUIET_MS
         while now_ms() <= self.marks[name] + QUIET_MS:
             pass

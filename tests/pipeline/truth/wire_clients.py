@@ -161,7 +161,8 @@ class Producer(Asker):
 
 
 class Member(Asker):
-    """A member of a classic group. It sends heartbeats only when the scenario calls it."""
+    """A member of a classic group. It sends a heartbeat only when the scenario requests one, never
+    by itself."""
 
     def __init__(
         self,
