@@ -123,7 +123,8 @@ def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[f
 
 
 def main() -> None:
-    """Creates the transactional ids, then kills and starts the broker three times."""
+    """Starts a broker and creates the transactional ids. Then kills and restarts the broker three
+    times, and measures each load."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ids", type=int, default=100_000)
     add_options(parser)

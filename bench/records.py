@@ -64,7 +64,7 @@ class Load(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Record values in MB per second, and in MB per second of the broker's CPU time."""
+    """The throughput in MB of record values: per second, and per second of the broker's CPU."""
 
     mb_per_s: float
     mb_per_cpu_s: float
@@ -84,8 +84,8 @@ def loads() -> Iterator[Load]:
 
 
 def values(record_bytes: int) -> list[bytes]:
-    """Returns JSON texts of ``record_bytes`` bytes each, at least one, of about 16 KiB together.
-    The same texts result from each call."""
+    """Returns JSON texts of ``record_bytes`` bytes each, of about 16 KiB together; if the texts are
+    longer than 16 KiB, returns one. Each call returns the same texts."""
     draw = random.Random(record_bytes)
     found = []
     for number in range(max(1, BATCH_BYTES // record_bytes)):
@@ -98,7 +98,7 @@ def values(record_bytes: int) -> list[bytes]:
 
 
 def batch(load: Load) -> bytes:
-    """Returns the record batch of each Produce of ``load``."""
+    """Returns the record batch that each Produce request of ``load`` contains."""
     now_ms = int(time.time() * 1000)  # the brokers delete older records
     records = [Record(i, now_ms, None, value) for i, value in enumerate(values(load.record_bytes))]
     return encode_batch(records, base_offset=0, compression=NAMES.index(load.codec))

@@ -65,7 +65,8 @@ def kafka(folder: Path, access: Access) -> Started:
 
 
 def measured(command: list[str], port: int, access: Access) -> Started:
-    """Starts a broker, measures until the broker answers on ``port``, and stops the broker."""
+    """Starts a broker, waits until it answers on ``port``, and stops it. Returns the start times,
+    the memory and the CPU time."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -42,8 +42,8 @@ _WITH_ANY_KAFKA = {
     "offsets expiring": "`muster offsets get GROUP` works with any Kafka broker",
     "top": "`muster cluster` and `muster groups lag` work with any Kafka broker",
 }
-"""By the name of a command that needs a Muster broker: a sentence about commands that show a part
-of the same information with any Kafka broker."""
+"""By command that needs a Muster broker: advice that names a command with similar output for any
+Kafka broker."""
 
 
 _HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
@@ -52,7 +52,7 @@ groups`. `_as_commands` replaces it by a command of `muster`."""
 
 
 _NAMED_BY = {"groups": "group", "topics": "topic", "transactions": "id"}
-"""By list in the API: the field of a list's row that contains the name of the row."""
+"""By list of the HTTP API, such as ``groups``: the field with the name of a listed object."""
 
 
 def _as_commands(hint: re.Match[str]) -> str:

@@ -218,7 +218,8 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Wraps a sentence into lines. A word that is longer than a line is shortened like a name."""
+    """Wraps a sentence into lines of at most ``width`` columns. A longer word is shortened by
+    `shortened`."""
     if _cells(text) <= width:
         return [text]
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""The only source of random values and of the clock in `client/`."""
+"""The only module of `client/` that reads a clock or creates random values."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class Batch:
         self._stopped: dict[int, _Gathered[StoppedPartition]] = {}
 
     def send_state(self, partition: Partition, brokers: Iterable[int], new: Iterable[int]) -> None:
-        """Adds a partition to the LeaderAndIsr of ``brokers``, and to the UpdateMetadata of all
-        brokers."""
+        """Adds the state of a partition to the LeaderAndIsr of each of ``brokers``, and to the
+        UpdateMetadata of all brokers. For the brokers in ``new``, the replica is marked as new."""
         known = partition.known
         if known is None:
             return
@@ -83,8 +83,8 @@ class Batch:
         self._greeted = True
 
     def await_topics(self, broker_id: int, topics: Iterable[Topic]) -> set[Topic]:
-        """Delays the UpdateMetadata about ``topics`` for a new broker. The delay of a topic ends
-        when the caller removes the topic from the returned set."""
+        """Delays the UpdateMetadata about each of ``topics`` to a new broker. Returns the set of
+        these topics. The delay of a topic ends when the caller removes the topic from this set."""
         awaited = self._awaited[broker_id] = set(topics)
         return awaited
 
@@ -192,7 +192,8 @@ class Batch:
 
     def _shown_and_held_alone(self, broker_id: int, to_all: _Shown) -> tuple[_Shown, _Shown]:
         """Returns the partitions for UpdateMetadata to one broker, in two groups. The first group
-        can be sent now. The second group must wait until its topics are complete."""
+        can be sent now. The second group must wait: it has the partitions of topics that
+        `await_topics` has delayed for this broker."""
         awaited = self._awaited.get(broker_id, set())
         now, later = _whole_and_held(self._shown_to.get(broker_id, {}), awaited)
         for topic, partitions in to_all.items():

@@ -117,8 +117,8 @@ def begin(work: Work) -> None:
 
 
 def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
-    """Handles a notice of failed log directories. The affected brokers get LeaderAndIsr requests;
-    their responses name the failed replicas."""
+    """Handles a notice of failed log directories. Sends LeaderAndIsr requests to the brokers in the
+    notice; the responses of these brokers name the failed replicas."""
     for broker_id in dict.fromkeys(notice.broker_ids):
         if broker_id in work.cluster.brokers:
             for partition in work.cluster.of_broker.get(broker_id, ()):

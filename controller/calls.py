@@ -32,7 +32,8 @@ class IsrChange(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class AlterPartition:
-    """A leader requests changes of ISRs. The reply is an AlterPartitionReply."""
+    """An AlterPartition request: a leader requests changes of the ISRs of its partitions. The reply
+    is an AlterPartitionReply."""
 
     ticket: Ticket
     broker_id: int

@@ -55,11 +55,11 @@ class Cluster:
         )
 
     def lost_since(self, known: LeaderAndIsr) -> Replicas:
-        """Returns the leader and ISR members of the state ``known`` that are down, or that have
-        registered after this state was written.
+        """Returns those brokers among the leader and the ISR of ``known`` that are down, or that
+        have registered again since ``known`` was written.
 
-        Another controller wrote the state, and may have failed before it noticed that a broker
-        restarted. If this broker lost power, it may have lost the end of its log.
+        A broker that registered again may have lost the end of its log in a power failure, and an
+        earlier controller may not have handled its registration.
         """
         members = dict.fromkeys((known.leader, *known.isr))
         members.pop(NO_LEADER, None)

@@ -16,7 +16,7 @@ from controller.values import NO_LEADER, LeaderAndIsr, Replicas
 
 
 def next_change(cluster: Cluster, partition: Partition) -> Change | None:
-    """Returns the change that must be written now; None if no change is necessary."""
+    """Returns the change of the partition's state to write now; None if no change is necessary."""
     known = partition.known
     if known is None:
         return _first(cluster, partition)
@@ -51,8 +51,9 @@ def _first(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """Returns the change for a partition whose leader is live. It removes lost members from the
-    ISR, and elects another leader if the leader is shutting down."""
+    """Returns the change of a partition whose leader is live; None if no change is needed. The
+    change removes replicas that are not live from the ISR. If the leader is shutting down, the
+    change elects another leader."""
     replicas, leader = partition.replicas, known.leader
     if leader in cluster.shutting_down and len(replicas) > 1:
         live = _live_in_isr(cluster, partition, known)

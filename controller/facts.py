@@ -136,7 +136,8 @@ class Result(Enum):
     """The state was not written, because `/brokers/ids` has changed: when the controller computed
     the state, it did not know one of the registered brokers."""
     FAILED = "failed"
-    """The write failed with another error. It may have been executed or not."""
+    """The write returned an error for which no other value of this Enum exists. ZooKeeper may have
+    executed the write."""
 
 
 class WriteResult(NamedTuple):

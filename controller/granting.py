@@ -1,5 +1,5 @@
-"""Requested changes of a partition: ISR changes, elections and reassignments. A change begins only
-when no other write of its partition is in flight."""
+"""Starts the requested changes of a partition: ISR changes, elections and reassignments. A change
+starts only when no other write of the partition's state is in flight."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def next_granted(work: Work, partition: Partition) -> Change | None:
 
 
 def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
-    """Completes a request after the change that it needed was written."""
+    """Continues a pending request (an ISR change, an election or a reassignment) after the write
+    that the request needed has succeeded."""
     if isinstance(pending, PendingIsrChange):
         isr_changes.granted(work, partition, pending)
     elif isinstance(pending, PendingElection):
@@ -48,7 +49,8 @@ def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:
-    """Continues a reassignment after a step of the reassignment was written to the state znode."""
+    """Continues a reassignment. Called when the partition's state znode contains the last step of
+    the reassignment."""
     reassignments.moved(work, partition, change)
 
 

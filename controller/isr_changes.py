@@ -46,8 +46,8 @@ def alter_partition(work: Work, call: AlterPartition) -> None:
 
 
 def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Change | None:
-    """Returns the change to write. Returns None if the request was rejected, or if the ISR is
-    already as requested; the reply is then already sent."""
+    """Returns the ISR change to write. If the request is rejected, or if the ISR is already as
+    requested, sends the reply and returns None."""
     known, change = partition.known, pending.change
     error = errors.UNKNOWN_TOPIC_OR_PARTITION
     if known is not None:

@@ -27,8 +27,8 @@ class CreateState(NamedTuple):
 
 
 class SetState(NamedTuple):
-    """Writes the state of a partition if its znode has the version ``state.partition_epoch``. The
-    result OK has the new version."""
+    """A write of a partition's state. It succeeds only if the znode has the version
+    ``state.partition_epoch``. The result OK contains the new version."""
 
     ticket: int
     topic: str

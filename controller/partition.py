@@ -88,8 +88,8 @@ class Partition:
         """Brokers on which the log directory of this partition's replica has failed."""
         self.owed: Replicas = ()
         self.is_new: Replicas = ()
-        """The brokers of ``owed`` whose LeaderAndIsr request must have the field is_new set to
-        true."""
+        """The brokers whose next LeaderAndIsr request for this partition must have the field is_new
+        set to true."""
         self.stopping: dict[int, bool] | None = None
         """The brokers that must get a StopReplica, by broker id. The value is the field `delete` of
         the request."""
@@ -97,7 +97,8 @@ class Partition:
         """True if all brokers must get an UpdateMetadata for the partition."""
         self.moving = Moving.NO
         self.movers: list[PendingReassignment] | tuple[()] = ()
-        """The reassignment requests that get a reply when the topic's znode is written."""
+        """The reassignment requests that wait for the write of the topic's znode, and then get a
+        reply."""
         self.leaving: Replicas = ()
         """Brokers that a reassignment has removed from ``replicas``, and whose replica must be
         deleted."""
@@ -207,8 +208,8 @@ class Topic:
         self.wanted: dict[int, Wanted] = {}
         """The assignments that must be written to the topic's znode, by partition."""
         self.restore = False
-        """True if the topic's znode must be rewritten, because another process removed data from it
-        or added data that it must not have."""
+        """True if the controller must write the topic's znode again, for example because another
+        process removed data from it, or added partitions to a topic that is being deleted."""
         self.flight = False
         self.reading = False
         """True if the topic's znode must be read before the next write."""
@@ -230,6 +231,6 @@ class Topic:
 
     @property
     def waits_for_id(self) -> bool:
-        """Returns True if the topic id is not written to the znode yet. Until it is written, it may
-        be lost, so brokers must not get the topic."""
+        """Returns True if the topic has an id that is not in its znode yet. Brokers must not get
+        the topic before the id is written, because an id that is only in memory may be lost."""
         return self.topic_id is not None and self.node.topic_id is None

@@ -13,8 +13,8 @@ from controller.values import Replicas, TopicPartition
 
 @dataclass(slots=True)
 class AlterRequest:
-    """An AlterPartition request that waits until all its ISR changes are written or rejected.
-    ``number`` is the number of its parked ticket."""
+    """An AlterPartition request that is parked until all its ISR changes are written or rejected.
+    ``number`` is the number of its ticket."""
 
     number: int
     broker_id: int
@@ -33,8 +33,8 @@ class PendingIsrChange:
 
 @dataclass(slots=True)
 class ElectionRequest:
-    """Elections that were requested together, by one ElectLeaders call or by one content of the
-    znode `/admin/preferred_replica_election`."""
+    """Elections that were requested together, by one ElectLeaders call or by one value of the znode
+    `/admin/preferred_replica_election`."""
 
     number: int | None
     """The number of the parked ticket; None if a znode requested the elections. This znode is

@@ -152,7 +152,8 @@ def _refusal(
 
 
 def _node_written(work: Work, partition: Partition, assignment: Assignment) -> None:
-    """Continues after the old and the new replicas were written to the topic's znode."""
+    """Continues a reassignment after the topic's znode was written with the old and the new
+    replicas."""
     before = partition.replicas
     partition.replicas, partition.adding, partition.removing = assignment
     partition.leaving = tuple(
@@ -174,7 +175,8 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
 
 
 def _finished(work: Work, partition: Partition) -> None:
-    """Ends the reassignment after the topic's znode was reduced to the target replicas."""
+    """Ends a reassignment in the controller's state. The caller has already written the topic's
+    znode with only the target replicas."""
     partition.moving = Moving.NO
     partition.show = True
     work.moves_asked.pop(partition.key, None)

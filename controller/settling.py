@@ -211,8 +211,8 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
 
 
 def _pay(work: Work, partition: Partition) -> None:
-    """Updates the states of the partition's replicas. Then adds the requests about the partition
-    that must still be sent to brokers to the current batch."""
+    """Updates the states of the partition's replicas. Then adds the outstanding requests about the
+    partition to the current batch of requests to brokers."""
     _review_replicas(work, partition)
     if partition.known is not None:
         stopped = partition.stopping or {}
@@ -231,8 +231,8 @@ def _pay(work: Work, partition: Partition) -> None:
 
 
 def _review_replicas(work: Work, partition: Partition) -> None:
-    """Moves replicas to ONLINE or OFFLINE. A replica that becomes OFFLINE while its broker is live
-    gets a StopReplica."""
+    """Moves replicas to ONLINE or OFFLINE. If a replica becomes OFFLINE while its broker is live,
+    the controller sends a StopReplica to this broker."""
     cluster = work.cluster
     known = partition.known
     for broker_id in partition.replicas:

@@ -48,8 +48,8 @@ class Assignment(NamedTuple):
 
     def reassigned_to(self, target: Replicas) -> Assignment:
         """Returns the assignment during a reassignment from the original replicas (`origin`) to
-        ``target``. If ``target`` equals `origin`, the assignment is that of a cancelled
-        reassignment."""
+        ``target``. It contains the replicas to add and the replicas to remove. Both are empty if
+        ``target`` equals `origin`."""
         origin = self.origin
         whole = (*target, *(each for each in origin if each not in target))
         return Assignment(
@@ -70,8 +70,7 @@ class TopicFact(NamedTuple):
     created: int = 0
     """The czxid of the znode. A different czxid means another topic with the same name."""
     unknown: Any = None
-    """The keys of the znode that are unknown to the codec. `RewriteTopic` writes these keys back.
-    """
+    """The fields of the znode that the codec does not know. `RewriteTopic` writes them back."""
 
 
 class LeaderAndIsr(NamedTuple):
@@ -90,6 +89,5 @@ class LeaderAndIsr(NamedTuple):
     that was read."""
 
     def says_as(self, other: LeaderAndIsr) -> bool:
-        """Returns True if this state and ``other`` have the same data, even if their znodes have
-        different versions."""
+        """Returns True if ``other`` differs from this state at most in the znode's version."""
         return self[:5] == other[:5]

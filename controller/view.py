@@ -49,8 +49,8 @@ class Doing(NamedTuple):
     calls: int
     """The number of parked requests of brokers and clients."""
     shutdowns: Mapping[int, int]
-    """The number of partitions that delay a controlled shutdown, by id of the broker that requested
-    it. Each of them has no other leader yet, or `settle` must check it again."""
+    """By id of a broker that requested a controlled shutdown: the number of partitions that delay
+    it. Such a partition has no other leader yet, or `settle` must check it again."""
 
 
 def doing(work: Work) -> Doing:

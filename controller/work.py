@@ -31,8 +31,8 @@ class Shutdown:
 
     number: int
     waits_for: set[Partition] = field(default_factory=set)
-    """The controller answers the ControlledShutdown when this set is empty. It contains the
-    partitions of the broker that `settle` has not handled since the request arrived."""
+    """The partitions of the broker that `settle` has not handled since the ControlledShutdown
+    request arrived. The controller answers the request when this set is empty."""
 
 
 class Work:
@@ -67,9 +67,9 @@ class Work:
         """The content of `/admin/reassign_partitions`; None if the znode does not exist."""
         self.moves_in_flight = False
         self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
-        """The content of `/admin/reassign_partitions` that the controller read while its own write
-        of this znode was in flight. The controller handles this content after the write. None if no
-        such content was read."""
+        """The content of `/admin/reassign_partitions`, if the controller read it while its own
+        write of this znode was in flight; otherwise None. The controller handles this content when
+        the write has ended."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
         """The reassignments that `/admin/reassign_partitions` requested and that are not done yet,
         with their target replicas."""
@@ -102,8 +102,8 @@ class Work:
         return outcome
 
     def flush(self) -> None:
-        """Completes the collected requests to brokers, so that later changes are added to other
-        requests."""
+        """Closes the current batch of requests to brokers. Later changes are added to the requests
+        of a new batch."""
         self._sends += self.batch.take()
 
     def report(self, event: Event) -> None:

@@ -103,10 +103,10 @@ def begin(way: Way, latest_epoch: int) -> Begin:
 def cut_to(
     leader_epoch: int, leader_end: int, own_end_of: EndOf, end_offset: int, high_watermark: int
 ) -> Cut:
-    """Returns the offset to which the follower truncates its log. ``leader_end`` is the offset at
-    which ``leader_epoch`` ended on the leader.
+    """Returns the offset to which the follower truncates its log. On the leader, ``leader_epoch``
+    ended at the offset ``leader_end``.
 
-    Epoch and offset come from an OffsetForLeaderEpoch response, or are the diverging epoch of a
+    Both values are from an OffsetForLeaderEpoch response, or from the field diverging_epoch of a
     Fetch response. If the leader does not know where the epoch ended, the follower truncates its
     log to the high watermark.
     """

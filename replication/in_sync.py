@@ -1,5 +1,5 @@
-"""Derives events from a change of the in-sync replicas: which replicas were removed with which lag,
-and which were added."""
+"""Derives events from a change of the in-sync replicas: an event for each removed replica, with its
+lag, and an event for each added replica."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def isr_events(
     *,
     by_controller: bool,
 ) -> Iterator[Event]:
-    """Yields the events of the change from the present state of ``led`` to ``after``. The caller
-    applies the change afterwards."""
+    """Yields the events for a change of the ISR from the present state of ``led`` to ``after``.
+    Call this before the change is applied to ``led``."""
     before = led.state.isr
     if before == after.isr:
         return

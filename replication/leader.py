@@ -165,9 +165,9 @@ class LedReplicas:
         return self._step(now_ms)
 
     def tick(self, now_ms: int) -> Step:
-        """Requests that replicas which have lagged for too long are removed from the ISR. Also
-        computes the high watermark again: it does not wait for out-of-sync replicas that have made
-        no progress or are not live. The caller calls this method twice in each
+        """Requests to remove the replicas that have lagged for too long from the ISR. Also computes
+        the high watermark again: it does not wait for out-of-sync replicas that have made no
+        progress or are not live. The caller calls this method twice in each
         `replica.lag.time.max.ms`, and when a broker is no longer live."""
         lag_ms = self.rules.lag_time_max_ms
         behind = {
@@ -179,9 +179,9 @@ class LedReplicas:
         return self._without(behind, now_ms)
 
     def removes_in_ms(self, now_ms: int) -> int | None:
-        """Returns the time in ms until `tick` requests the removal of a lagging replica from the
-        ISR, if the replica does not fetch before then. Returns None if no replica lags, or if a
-        change of the ISR is pending."""
+        """Returns the time in ms after which `tick` will request the removal of a lagging replica
+        from the ISR, unless the replica fetches before then. Returns None if no replica lags, or
+        while a change of the ISR is pending."""
         lag_ms = self.rules.lag_time_max_ms
         behind = [
             self.followers[replica].caught_up_ms + lag_ms + 1 - now_ms
@@ -222,10 +222,11 @@ class LedReplicas:
     def isr_refused(self, error_code: int, now_ms: int) -> Step:
         """Handles the rejection of the ISR change in flight.
 
-        After an error of `GIVEN_UP`, the in-sync replicas stay unchanged, and the high watermark no
-        longer waits for a replica because of the change. If this broker is outdated (an older
-        version, an older epoch, an unknown partition), it requests no further change until the
-        controller sends a state. After any other error it requests the same change again.
+        After an error of `GIVEN_UP`, the change is given up: the in-sync replicas stay as they are,
+        and the high watermark does not wait for a replica that the change would have added. If this
+        broker is outdated (an older version, an older epoch, an unknown partition), it requests no
+        further change until the controller sends a state. After any other error it requests the
+        same change again.
         """
         if self.pending is None:
             return Step(self.high_watermark)

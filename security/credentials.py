@@ -85,8 +85,8 @@ clients can't find out which names exist."""
 
 
 def salt_of(number: int) -> bytes:
-    """Returns a salt of at most 26 letters and digits. Kafka's tools make it from a random number
-    of `SALT_BITS` bits."""
+    """Returns ``number`` in base 36, as a salt. Kafka's tools make salts in the same way from a
+    random number of `SALT_BITS` bits, so that a salt has at most 26 letters and digits."""
     salt = bytearray()
     while number:
         number, digit = divmod(number, 36)

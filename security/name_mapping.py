@@ -121,8 +121,8 @@ def _compiled(pattern: str) -> re2._Regexp:
 
 
 def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
-    """Parses a replacement like Java. Returns its literal texts and group numbers. Raises
-    ValueError for a replacement that fails in Java for every name."""
+    """Parses a replacement in the same way as Java. Returns the literal texts and the group numbers
+    in it. Raises ValueError for a replacement with which Java fails for every name."""
     parts: list[str | int] = []
     end = 0
     for found in _REFERENCE.finditer(replacement):

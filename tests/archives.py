@@ -21,7 +21,7 @@ NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms"
 
 
 def make_all() -> None:
-    """Creates each missing archive by running its program once."""
+    """Creates the class data archives that do not exist yet: runs each Java program once."""
     with tempfile.TemporaryDirectory() as folder:
         for release in RELEASES:
             # No archive is made when the machine is so busy that Kafka does not stop in time.

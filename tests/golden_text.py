@@ -60,7 +60,7 @@ SpeaksT = TypeVar("SpeaksT", bound=Speaks)
 
 
 def run_text(text: str, begin: Callable[[dict[str, int]], SpeaksT]) -> tuple[str, SpeaksT]:
-    """Runs a conversation. Returns the text of the conversation with its current results, and the
+    """Runs the calls in ``text``. Returns the text with the current results of these calls, and the
     core that executed the calls."""
     config: dict[str, int] = {}
     conversation: SpeaksT | None = None

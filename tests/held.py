@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 EXECUTOR_THREADS = 32
-"""The maximum number of threads of an executor. The actual number depends on timing."""
+"""The maximum number of threads of an executor. The number of started threads depends on timing."""
 LEAK_KB = 5 * 1024
 
 

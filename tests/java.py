@@ -27,8 +27,8 @@ POMS = Path(__file__).parent / "data" / "maven"
 INSTALL = "apt-get install -y default-jdk-headless maven"
 
 RELEASES = ("4.3.1", "4.4.0")
-"""The tested releases of Kafka 4. One slice of the campaign uses the first release, and the other
-slices use the second (Makefile)."""
+"""The tested releases of Kafka 4. The Makefile runs the test tier `campaign` in several parts: one
+part uses the first release, the other parts use the second."""
 RELEASE = os.environ.get("KAFKA_RELEASE") or RELEASES[0]
 KAFKA_NEW = f"kafka-{RELEASE}"
 """The name of the jars of the Kafka 4 release that this run uses."""
@@ -37,9 +37,9 @@ KAFKA_OLD = "kafka-0.10.2.2"
 
 
 def test_id(value: object) -> str | None:
-    """Returns an id for a test parameter that names the Kafka 4 release of this run; None for any
-    other parameter. The id does not contain the release. So a test is in the same slice of the
-    campaign with every release."""
+    """Returns the id of a test parameter that ends with the Kafka 4 release in use: `kafka-new` in
+    place of `kafka-4.4.0`. Thus a test has the same name, and is in the same slice of the campaign,
+    with every release. Returns None for any other parameter."""
     is_new = isinstance(value, str) and value.endswith(RELEASE)
     return f"{str(value).removesuffix(RELEASE)}new" if is_new else None
 
@@ -185,8 +185,8 @@ when the JVM has ended."""
 
 @contextmanager
 def archiving(name: str, main_class: str) -> Iterator[None]:
-    """Makes a JVM that starts and ends in the `with` block write the class data archive of the
-    program. Does nothing if the archive exists."""
+    """If the class data archive of the program does not exist, a JVM that runs the program writes
+    it. The JVM must start and end in the `with` block."""
     archive = _archive(name, main_class)
     if archive.exists():
         yield

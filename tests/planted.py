@@ -1,5 +1,5 @@
-"""Lists the planted faults: for each fault, the checker that must find it and the run that includes
-it.
+"""Lists the planted faults. For each fault: the checker that must find it, and the make target that
+tests it.
 
 `python -m tests.planted` prints the list. A planted fault is a test with the mark `planted`. The
 test puts a faulty part into Muster, or passes wrong data to a checker, and fails if the checker
@@ -22,13 +22,14 @@ TESTS = Path(__file__).parent
 
 
 class Fault(NamedTuple):
-    """A planted fault, its checker, and the run that includes the fault."""
+    """A planted fault: the checker that must find it, the test that contains it, and the make
+    target that runs this test."""
 
     checker: str
     node: str
     where: str
-    """The run that includes the fault: `make test`, `slice N` of `make campaign`, or `make soak`.
-    """
+    """The make target that tests the fault: `make test`, `slice N` of `make campaign`, or `make
+    soak`."""
 
 
 class _Collector:

@@ -52,9 +52,9 @@ class Fault:
 class SimulatedFile(MemoryFile):
     """Implements log.files.filesystem.File.
 
-    The descriptor is always closed, because the real cache of descriptors may close a descriptor at
-    any time. After a rename or a removal, each use of the file therefore fails unless `opened` or
-    `keep` was called before.
+    After the file is renamed or removed, each use fails unless `opened` or `keep` was called
+    before. A real file behaves so if the cache of open files has closed its descriptor, which it
+    may do at any time.
     """
 
     __slots__ = ("_held",)
@@ -227,8 +227,8 @@ class SimulatedFiles(MemoryFiles):
             raise OSError(fault.code, os.strerror(fault.code), path)
 
     def room(self, more: int) -> int:
-        """Returns the number of bytes that remain free if the files grow by ``more`` bytes;
-        negative if the disk is too small for this."""
+        """Returns the number of bytes that would be free after the files have grown by ``more``
+        bytes. It is negative if the disk is too small for this."""
         if more > 0 and self.capacity_bytes == UNBOUNDED:
             return UNBOUNDED - more  # a write only checks the limit
         inodes = {id(inode): inode for inode in list(self.names.values())}

@@ -68,7 +68,8 @@ def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]
 
 
 def recorded() -> dict[str, tuple[int, float]]:
-    """Returns the slice and the seconds of each test by node id, as last recorded."""
+    """Returns two recorded facts about each test, by node id: the number of the slice of `make
+    campaign` to which the test belongs, and the test's duration in seconds."""
     return dict(json.loads(RECORDED.read_text())) if RECORDED.exists() else {}
 
 
@@ -148,12 +149,12 @@ def _recording(number: int) -> Path:
 
 
 def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
-    """Returns the tests in an order in which the long tests run first, and each worker has the same
-    number of them.
+    """Returns the tests in an order in which the long tests start first and each worker gets
+    equally many tests.
 
-    Each worker runs its own part of the list from the beginning, and then takes tests from the end
-    of another worker's part. Therefore the long tests must not be at the end of a part: a worker
-    would run one of them while all others have finished.
+    The list consists of one part for each worker. A worker runs its part from the beginning, and
+    then takes tests from the ends of other parts. If a long test were at the end of a part, it
+    could start last and run while all other workers have finished.
     """
     long = [node for node in nodes if is_long(node)]
     short = [node for node in nodes if not is_long(node)]

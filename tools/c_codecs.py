@@ -80,8 +80,8 @@ def source(shapes: dict[str, Shape]) -> str:
 def _by_version(
     api: Api, name: str, make: Callable[[int, str], list[str]]
 ) -> dict[int, tuple[int, list[str]]]:
-    """Returns by version: the C functions, and the lowest version that has the same functions.
-    Consecutive versions with the same format share their functions."""
+    """Returns two values for each version: the version's C functions, and the lowest version that
+    has the same functions. Consecutive versions with the same format share their functions."""
     found: dict[int, tuple[int, list[str]]] = {}
     for version in api.versions:
         first, _ = found.get(version - 1, (version, []))

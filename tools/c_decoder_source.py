@@ -148,16 +148,17 @@ class _Made:
 
     def __init__(self, source: str) -> None:
         self.inner: list[str] = []
-        """The C variables for the tuples and lists inside the tuple that this code creates."""
+        """The C variables of the nested tuples and lists, which are elements of the tuple that this
+        code creates."""
         self.puts: list[str] = []
-        """C conditions. Each condition creates one of the ``inner`` tuples or lists, and puts it
-        into its tuple."""
+        """C expressions, each used as a condition. An expression creates a tuple or list of
+        ``inner``, and puts it into the tuple that contains it."""
         self.constants: list[str] = []
-        """Conditions in the `if` of the generated C function. Each condition calls a function that
-        puts a constant into the tuple, and is false if this call fails."""
+        """The C expressions that the generated function combines in one `if`. Each expression calls
+        a function that puts a constant into the tuple, and is false if the call fails."""
         self.places: dict[str, tuple[str, int]] = {}
-        """For each variable in the Python source: the tuple that contains the variable, and the
-        variable's index in this tuple."""
+        """For each variable in the Python source: the tuple that contains this variable, and the
+        index of the variable in the tuple."""
         whole = ast.parse(source, mode="eval").body
         self.make = _new(whole)
         self._walk(whole, "made")

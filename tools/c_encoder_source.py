@@ -20,7 +20,7 @@ class CEncoderSource:
 
     def __init__(self, name: str, version: int, flexible: bool, shape: Shape) -> None:
         self.name = name
-        """The name of the encoder, with which the names of all its functions begin."""
+        """The name of the encoder. The names of all its C functions begin with this name."""
         self.version = version
         self.flexible = flexible
         self.compact = "true" if flexible else "false"
@@ -54,10 +54,11 @@ static bool
 """)
 
     def _take(self, names: Sequence[str], array: str, source: str = "") -> tuple[str, list[str]]:
-        """Lets the generated code read the elements of the tuple ``source`` by the variable names
-        ``names``, through the C array ``array``.
+        """Assigns the elements of the C array ``array`` to the variables ``names``, one element
+        each. If ``source`` is given, the generated code first unpacks the tuple ``source`` into the
+        array.
 
-        Returns the C declarations, and the conditions that unpack the tuple into the array.
+        Returns the C declarations, and the conditions that unpack the tuple.
         """
         self._values |= {name: f"{array}[{index}]" for index, name in enumerate(names)}
         declaration = f"    /* {', '.join(names)} */\n"

@@ -23,10 +23,11 @@ class Shape(NamedTuple):
     """The source of ``_shape(version, value)``, which converts a dict of the reference codec to the
     request tuple."""
     rows: dict[str, tuple[str, Callable[[int], str]]] = NONE
-    """The arrays whose elements are decoded to tuples, by variable name. Each has the type of the
-    tuples, and a function that returns the source of a tuple for a version of the API."""
+    """Arrays that are decoded to one tuple per element, by variable name. Each value has the type
+    of the tuples, and a function that returns, for a version of the API, the source code of one
+    tuple."""
     columns: Sequence[str] = ()
-    """Arrays that are decoded to one tuple per field, with the values of this field."""
+    """Arrays of structs that are decoded to one tuple per field: the values of this field."""
     arguments: Sequence[str] = ()
     """Arguments of the encoder, after the correlation id. Empty if the API has no generated
     encoder."""
@@ -36,8 +37,8 @@ class Shape(NamedTuple):
     before: Callable[[int], list[str]] = lambda _: []
     """A function that returns the first source lines of the encoder for a version."""
     in_chunks: bool = False
-    """True if the encoder returns a list of chunks. ``path.size`` is then the name of the size of a
-    records field."""
+    """True if the encoder returns a list of chunks. ``names`` then also has the name of the
+    variable for the size of each records field, under the field's path and ``.size``."""
 
 
 def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:

@@ -17,8 +17,8 @@ COLUMNS = {
     "committed_leader_epoch": "leader_epochs",
     "commit_timestamp": "timestamps",
 }
-"""By field of a partition in a commit: the name of the variable that contains the column of this
-field."""
+"""For each field that a commit has per partition: the variable of the generated decoder that
+contains the values of this field, in the order of the partitions."""
 
 
 def struct_name(kind: str, formats: Sequence[str]) -> str:
@@ -181,8 +181,8 @@ class DecoderSource:
         self.depth -= 1
 
     def _columns(self, fields: Sequence[Field], stride: int) -> None:
-        """Emits code that decodes the partitions of a commit: with one unpack call if no partition
-        has metadata, or else in a loop."""
+        """Emits code that decodes the partitions of an offset commit. The code uses one unpack call
+        if no partition has metadata, and a loop otherwise."""
         fixed = [
             field
             for field in fields

@@ -167,8 +167,8 @@ def _frame(shape: Shape) -> str:
 
 
 def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> dict[int, Source]:
-    """Returns the source of a function for each version. Consecutive versions with the same format
-    have the same `Source` object, and thus share one function."""
+    """Returns the source of a generated function by version. If consecutive versions have the same
+    format, they have the same `Source` object, and thus share one function."""
     sources: dict[int, Source] = {}
     for version in api.versions:
         source = make(api, shape, version)

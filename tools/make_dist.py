@@ -32,7 +32,7 @@ IMAGE = "muster-image.tar"
 EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")  # the default is hatchling's own
 ABI = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
 MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-"""The glibc version of each old platform tag whose name does not contain this version."""
+"""The glibc versions that old platform tags of wheels stand for. Newer tags contain the version."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:

@@ -1,4 +1,5 @@
-"""The fixtures of a session on three Apache Kafkas and a ZooKeeper; each test has its own names."""
+"""Pytest fixtures for a session of tests on a cluster of three Apache Kafkas and a ZooKeeper. Each
+test uses its own topic and group names."""
 
 from __future__ import annotations
 

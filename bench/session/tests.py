@@ -16,7 +16,7 @@ broker."""
 
 @pytest.fixture(params=range(int(os.environ["TESTS"]) // 4))
 def number(request: pytest.FixtureRequest) -> int:
-    """The number of a test's run, from 0. Every test runs TESTS / 4 times."""
+    """The number of the repetition of a test, from 0. Every test runs TESTS / 4 times."""
     count: int = request.param
     return count
 

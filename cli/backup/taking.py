@@ -64,7 +64,7 @@ def _brokers(
 def _open(
     resource: Resource, own: dict[str, dict[str, object]], hidden: list[str]
 ) -> dict[str, str]:
-    """Returns the values of the settings in ``own``, except values that the broker hides. Adds the
-    names of settings with hidden values to ``hidden``."""
+    """Returns the settings of ``own`` as text. The broker hides the values of some settings (null):
+    these settings are left out, and their names are added to ``hidden``."""
     hidden += [f"{name} of {resource}" for name, entry in own.items() if entry["value"] is None]
     return {name: str(entry["value"]) for name, entry in own.items() if entry["value"] is not None}

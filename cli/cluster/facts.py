@@ -26,8 +26,8 @@ _SESSIONS = {
     "ZooKeeper": "zookeeper.session.timeout.ms",
     "the controller": "broker.session.timeout.ms",
 }
-"""By the owner of the session (ZooKeeper or the controller): the setting of the session timeout
-after which a dead broker is unregistered."""
+"""The name of the setting with the session timeout of brokers, by the owner of the session:
+ZooKeeper or the controller. A dead broker is unregistered after this timeout."""
 _TOPICS_AT_ONCE = 500
 
 

@@ -228,9 +228,9 @@ def _reason(out: Value) -> Value:
 
 
 def _explained(out: Value, story: list[Value]) -> Value:
-    """Returns the out-of-sync replica ``out``. If its only known cause is that the controller
-    removed it from the ISR, its cause and reason are replaced by those in ``story``, the
-    controller's journal."""
+    """Returns ``out``, the row of an out-of-sync replica. The row may only say that the controller
+    removed the replica from the ISR. In this case, cause and reason are replaced by those in
+    ``story``, the entries of the controller's journal."""
     if out["cause"] == "controller":
         for entry in reversed(story):
             if entry["cause"] in ("stops", "stopped", "gone", "directory"):

@@ -50,8 +50,8 @@ _NOT_A_CHANGE = frozenset(
         "words",
     }
 )
-"""Fields that are not compared, because they change all the time, such as sentences that contain
-the time since an event."""
+"""Fields that are not compared, because they change even if the group does not. For example, a
+sentence may contain the time since an event."""
 _FINDINGS = 3
 _RANKS = {verdict.value: verdict.rank for verdict in Verdict}
 

@@ -54,8 +54,7 @@ class Means(NamedTuple):
 
 
 NO_MEANS = Means(None, None, {}, False)
-"""The engine options of a command on which a user can't set engine options: all have their
-defaults."""
+"""The default engine options, for commands without options for the engine."""
 
 
 def means_of(

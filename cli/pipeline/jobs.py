@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 JOBS = {
     "events": "The history as a table, a row for each record.",
     "commits": "Each commit, and the group's previous commit for the partition.",
-    "rewinds": "Commits below the previous offset, with the partition's owner.",
+    "rewinds": "Commits that moved an offset back, with the member that owned the partition.",
     "rates": "Commits and progress by group, topic and minute.",
     "generations": "The generations of each group: members, times and changes.",
     "assignments": "Epochs, states, partitions and tasks of members, and which of them moved.",

@@ -184,7 +184,8 @@ def _row(each: Step) -> output.Row:
 
 
 def open_target(kind: str, where: str, timeout_s: float) -> Target:
-    """Connects to the storage of offsets at ``where``. ``kind`` is the target in the plan."""
+    """Connects to the cluster or ZooKeeper at the address ``where``, which stores the committed
+    offsets. ``kind`` is the kind of target that the plan names."""
     if kind == ZOOKEEPER:
         needs("kazoo")
         from pipeline.repairs.zookeeper import ZooKeeperOffsets

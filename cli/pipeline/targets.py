@@ -94,7 +94,8 @@ class KafkaTarget:
                 raise refused(f"group {group} is {found.state}", errors.NON_EMPTY_GROUP)
 
     def write(self, steps: Sequence[Step], force: bool) -> None:
-        """Implements Target.write. With ``force``, first removes the members of the groups."""
+        """Implements Target.write. If ``force`` is True, removes the members of the groups before
+        the write."""
         changes = [_change(step) for step in steps]
         if not force:
             make(self.cluster, changes)

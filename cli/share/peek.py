@@ -91,7 +91,8 @@ def peek(
 def _records(
     cluster: Cluster, row: dict[str, Any], most: int, isolation: str
 ) -> Iterator[dict[str, Any]]:
-    """Yields at most ``most`` records of each state, each with the member that holds the record."""
+    """Yields at most ``most`` records of each state. A record that a member has acquired is yielded
+    with this member."""
     if row["start_offset"] is None or row["log_end_offset"] is None:
         return
     where = row["topic"], row["partition"]

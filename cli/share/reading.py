@@ -107,9 +107,12 @@ def _read_leaders(cluster: Cluster, what: str, path: str, asked: Value, found: V
 
 def _best(row: Value, leader: int, rows: dict[int, Value]) -> Value:
     """Returns the most complete row of a share partition. ``row`` is from the group's coordinator,
-    and ``rows`` are from the other brokers. If the leader has loaded the share partition, returns
-    the leader's row. Otherwise returns a row that has the stored delivery state, with the log
-    offsets from the leader's row."""
+    and ``rows`` are from the other brokers.
+
+    The leader's row is complete if the leader has loaded the share partition. Otherwise, this
+    function returns a row with the stored delivery state, and replaces its log offsets by those of
+    the leader's row.
+    """
     led = rows.get(leader)
     if led is not None and led["loaded"]:
         return led

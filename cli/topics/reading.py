@@ -207,11 +207,11 @@ class Consumer:
     # ------------------------------------------------------------------------ the last records
 
     def newest(self, number: int) -> list[Read]:
-        """Returns the last ``number`` records of all partitions together, ordered by timestamp.
+        """Returns the newest ``number`` records of all partitions together, ordered by timestamp.
         Moves the positions to the log end offsets.
 
-        An offset may have no record, because of compaction or transactions. Therefore a partition
-        with too few records is read again from an earlier offset.
+        Some offsets have no record, because of compaction or transactions. A partition that
+        returned too few records is therefore read again from an earlier offset.
         """
         bounds = bounds_of(self.cluster, self.leaders)
         ends = offsets_at(self.cluster, self.leaders, LATEST, self.isolation)

@@ -53,7 +53,7 @@ _NO_ACL_ALLOWS = Decision(True, Rule.NO_ACL_ALLOWS)
 _NO_ACL_DENIES = Decision(False, Rule.NO_ACL_DENIES)
 _NOTHING_ALLOWS = Decision(False, Rule.NOTHING_ALLOWS)
 _A_NAME = "hardcode"
-"""The placeholder name of a resource without entries, as in Kafka."""
+"""An arbitrary name for a resource that no ACL names. Kafka uses the same name."""
 
 
 class AclRules:

@@ -89,7 +89,8 @@ class SampledRate:
 
 class ClientRate(SampledRate):
     """The rate of a client, as in Kafka: the recorded amount divided by the measured time. If N
-    windows are configured, a shorter measured time counts as N - 1 windows."""
+    windows are configured and fewer than N - 1 windows have passed, the missing windows are added
+    to the measured time."""
 
     __slots__ = ()
 

@@ -103,8 +103,8 @@ class PlainClient:
 
 
 class OAuthBearerClient:
-    """OAUTHBEARER: the secret is a token. Raises NotBelieved if the secret can't be a bearer
-    token."""
+    """The client's side of an OAUTHBEARER login. The secret in ``who`` is the bearer token. Raises
+    NotBelieved if the secret has characters that a bearer token can't have."""
 
     def __init__(self, who: Credentials) -> None:
         if _TOKEN.fullmatch(who.secret) is None:

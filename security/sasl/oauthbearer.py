@@ -17,8 +17,8 @@ from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 MECHANISM: Final = "OAUTHBEARER"
 
 MESSAGE_BYTES_MAX: Final = 65536
-"""The maximum size of a message in bytes. Kafka's limit is the size of a frame. A token may be
-large, because it may name a thousand groups."""
+"""The maximum size of a login message in bytes. It is large because a token may name a thousand
+groups. Kafka limits only the frame that contains the message."""
 
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"

@@ -165,9 +165,9 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def ended(path: str) -> Iterator[None]:
-    """Raises an exception in the block if the command ``path`` does not end in time. The exception
-    is KeyboardInterrupt, as by Ctrl-C, for a command that is meant to run without end, and `Hung`
-    for any other command."""
+    """Raises an exception in the ``with`` block if the command ``path`` runs for too long:
+    KeyboardInterrupt (like Ctrl-C) for a command that never ends by itself, `Hung` for any other
+    command."""
     alarms = [KeyboardInterrupt] if path in ENDLESS else []
 
     def alarm(*_: object) -> None:
@@ -227,10 +227,10 @@ def with_value(param: Any, value: str) -> list[str]:
 
 
 def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[list[str]]:
-    """Yields command lines in which one option or argument has a hostile value. The number of
-    values per option or argument is ``count``, with two exceptions: 4 for an option that all
-    commands have, and at most `VALUES` in a command that runs until it is stopped, because such a
-    command is slow."""
+    """Yields command lines in which one option or argument has a hostile value. There are ``count``
+    values for each option or argument, but only 4 for an option that all commands have. A command
+    that runs until it is stopped is slow, so each of its options and arguments gets at most
+    `VALUES` values."""
     chance = random.Random(f"{SEED} {path}")
     words = words_of(path, folder)
     count = min(count, VALUES) if path in ENDLESS else count

@@ -85,8 +85,8 @@ def times(broker: Broker) -> list[int]:
 
 
 def without_http(broker: Broker) -> list[tuple[str, str]]:
-    """Returns text replacements. They remove the hints which say that a Muster broker has no HTTP
-    listener."""
+    """Returns text replacements that remove a hint from the output of commands. The hint says that
+    a Muster broker has no HTTP listener."""
     lacks = (
         f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
         " serve the API (http.listener is off); start the broker with `muster serve --http"

@@ -19,8 +19,9 @@ NAMED = re.compile(r"`muster ([^`{]+)[`{]")
 FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), *sorted((CHECKOUT / "verdicts").glob("*.py"))]
 
 FOREIGN = {"`muster topics alter`"}
-"""Commands in texts of errors that Muster does not have. The check allows them because the error is
-about a command of another tool, and also names Muster's own command."""
+"""Commands that error texts name although Muster does not have them. The check allows these
+commands, because such an error is about a command of another tool, and also names Muster's own
+command."""
 
 
 def named_in(text: str) -> list[str]:

@@ -65,8 +65,8 @@ def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def to_parse(value: Any) -> list[str]:
-    """Returns a description of each string in a JSON value, if a program would have to parse this
-    string."""
+    """Searches a JSON value for strings that a script would have to parse, such as numbers (see
+    `TO_PARSE`). Returns a description of each of them."""
     found = []
     for path, text in strings(value):
         if FREE_TEXT & set(path) or ADDRESSES & set(path[-1:]):

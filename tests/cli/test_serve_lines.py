@@ -1,4 +1,5 @@
-"""How the ready line of `muster serve` shows the data directory."""
+"""Tests of the line that `muster serve` prints when it is ready: how it shows the path of the data
+directory."""
 
 from __future__ import annotations
 

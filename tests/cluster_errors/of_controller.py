@@ -127,6 +127,7 @@ def requests() -> Iterator[Said]:
 
 
 def cells() -> Iterator[Cell]:
-    """Yields two cells for each request: one to the controller, and one to another broker."""
+    """Yields two test cases for each request: the request to the controller, and the request to
+    another broker."""
     for said in requests():
         yield from there_and_elsewhere("controller", lambda each: each.controller, *said)

@@ -82,8 +82,8 @@ class Simulation:
         return self.world.hosts[-1]
 
     def any_host(self) -> Host:
-        """Returns one of these controllers at random: the newest one, and the earlier ones that
-        have not noticed yet that they are fenced."""
+        """Returns one of the last three controllers at random: the current controller, or an
+        earlier one that has not noticed yet that it is fenced."""
         hosts = [each for each in self.world.hosts[-3:] if not each.resigned]
         return self.random.choice([*hosts, self.host])
 
@@ -271,8 +271,8 @@ class Simulation:
         host.give(self.world.isr_asked(self.ticket(host), broker.broker_id, wanted, **but))
 
     def _other_isr(self, leader: int, key: TopicPartition, state: LeaderAndIsr) -> Replicas:
-        """Returns another ISR: at random, the ISR without one member, or the ISR with all replicas
-        that follow in this leader epoch."""
+        """Returns a random change of the ISR: the ISR without one of its followers, or the ISR with
+        all replicas that follow the leader in its current epoch."""
         told = self.world.brokers[leader].replicas[key]
         followers = self._followers(leader, key)
         if self.random.random() < 0.3 and len(state.isr) > 1:

@@ -59,8 +59,8 @@ def work(host: Host) -> list[Send]:
 
 
 def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Written:
-    """Completes the first ``among`` writes that are pending, and returns their results. The writes
-    for the partitions in ``failed`` fail."""
+    """Completes the first ``among`` pending writes, and returns their results. A write for a
+    partition in ``failed`` fails."""
     done = []
     for _ in range(among):
         write = host.writes[0]

@@ -111,8 +111,8 @@ class Nodes:
     """Replicas that a reassignment removed. The broker of such a replica may have been down at that
     time, and may still have the replica."""
     led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
-    """The broker that led a partition in each leader epoch: its id and the epoch of its
-    registration. The key is the partition, the creation zxid of the topic, and the leader epoch."""
+    """By partition, creation zxid of the topic, and leader epoch: the broker id of the leader, and
+    the epoch of its registration."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
@@ -251,8 +251,8 @@ class Nodes:
         self.topics[name] = changed
 
     def leader_writes_isr(self, key: TopicPartition, state: LeaderAndIsr) -> bool:
-        """Writes an ISR as a leader of Kafka before 2.7 does: with the node version that the leader
-        knows."""
+        """Writes an ISR to ZooKeeper, as the leader of a partition does in Kafka before 2.7.
+        Returns False without a write if the node has another version than ``state``."""
         before = self.states.get(key)
         if before is None or before.partition_epoch != state.partition_epoch:
             return False

@@ -32,8 +32,9 @@ class Environment:
     project: Path
 
     def line(self, words: list[str], **variables: str) -> list[str]:
-        """Returns the command line that runs a program of the environment, in the folder
-        ``project``."""
+        """Returns the command line that runs a program of the environment in the folder
+        ``project``. ``words`` are the program and its arguments, ``variables`` are environment
+        variables."""
         told = {"PYTHONPATH": str(self.project), **variables}
         return [
             "env", "-C", str(self.project), *(f"{name}={told[name]}" for name in told),

@@ -29,8 +29,8 @@ _CHUNK_FRAMES = 32
 
 @dataclass
 class History:
-    """The numbers of sent and of acknowledged commits of one group, also from before the broker was
-    killed and restarted."""
+    """Counts the sent and the acknowledged commits of one group. Kills and restarts of the broker
+    do not reset the numbers."""
 
     topic: str
     partitions: int

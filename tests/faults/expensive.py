@@ -74,8 +74,8 @@ class Expensive(NamedTuple):
 def requests(
     api: Api, version: int, budget: int | None, thorough: bool = True
 ) -> Iterator[Expensive]:
-    """Yields the expensive requests of an API in one version. If ``thorough``, the requests also
-    vary in the texts of elements, in tagged fields and in Produce batches."""
+    """Yields the expensive requests of an API in one version. If ``thorough`` is True, yields more
+    variants: other texts in the elements, many tagged fields, and other Produce batches."""
     for shape, value in _values(api, version, budget, thorough):
         yield Expensive(api.name, version, shape, api.encode_request(version, value))
     if thorough and api.is_flexible(version):

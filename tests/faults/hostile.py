@@ -104,8 +104,8 @@ def honest(key: int, version: int) -> bytes:
 
 
 def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
-    """Yields request bodies in which one length or count is false. The first element of each pair
-    names the kind of the false field."""
+    """Yields request bodies in which one length or count is wrong. Each pair has the kind of the
+    wrong field, and the body."""
     layout = BY_KEY[key]["versions"][str(version)]["request"]
     count = _Writer(-1)
     count.fields(layout)

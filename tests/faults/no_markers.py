@@ -1,6 +1,6 @@
-"""A Muster that writes no markers for transactional ids that start with "prepared". This module
-replaces `cli.main`. If this Muster is killed, the logs are as if a broker had been killed after the
-EndTxn response and before it wrote the markers."""
+"""A Muster that writes no markers for transactional ids that begin with "prepared". This module
+replaces `cli.main`. A kill of this Muster leaves the same logs as a kill of a broker after the
+EndTxn response and before the markers."""
 
 from __future__ import annotations
 

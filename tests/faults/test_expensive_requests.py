@@ -90,7 +90,8 @@ class Member:
         self._wire.close()
 
     def worst_from_now_on(self) -> float:
-        """Returns the longest wait since the previous call, in seconds."""
+        """Waits for two more rounds of requests. Returns the longest time in seconds that a request
+        has taken since the previous call of this method."""
         rounds = self.rounds  # the round in progress counts too
         until("two rounds more", lambda: self.rounds >= rounds + 2, ANSWERED_WITHIN_S)
         worst, self.longest_s = self.longest_s, 0.0

@@ -158,8 +158,8 @@ def keyed(turn: int, keys: range) -> bytes:
 
 
 def read(wire: Wire) -> list[tuple[bytes | None, int]]:
-    """Returns the key and the turn of each record in the topic. `keyed` has written the turn at the
-    beginning of the value."""
+    """Returns each record's key, and the number at the beginning of its value, which is the
+    argument ``turn`` of `keyed`."""
     found = []
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:

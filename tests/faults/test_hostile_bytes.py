@@ -33,8 +33,8 @@ pytestmark = pytest.mark.faults
 
 GROWTH_BYTES_MAX = 5 * 1024 * 1024
 WAIT_S_MAX = 1.0
-"""The longest allowed wait of another client in seconds. The machine may run other tests at the
-same time."""
+"""The longest time in seconds for which another client may wait. The limit is high, because the
+machine may run other tests at the same time."""
 CREATES = {19, 37}
 """The API keys of CreateTopics and CreatePartitions. The tests send no mutated requests of these
 APIs, because such a request could create many partitions."""

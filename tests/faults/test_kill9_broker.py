@@ -153,8 +153,8 @@ class Campaign:
         assert not self.seen["can't be"], self.broker.tail()
 
     def kill(self, patience_s: float, after_s: float) -> None:
-        """Waits up to ``patience_s`` seconds until a log is cleaned. Kills the broker ``after_s``
-        seconds later."""
+        """Waits until a log is cleaned, but at most ``patience_s`` seconds. Then waits ``after_s``
+        seconds, and kills the broker."""
         with suppress(AssertionError):
             waiting.until("a log is cleaned", lambda: self.count("log cleaned"), patience_s)
         time.sleep(after_s)  # a random moment

@@ -113,8 +113,9 @@ class Campaign:
 
 
 def _campaign(broker: Broker, rounds: int) -> Campaign:
-    """Kills the broker and reads its offsets, ``rounds`` times. Raises AssertionError if an
-    acknowledged commit is lost, or if an offset was never committed by a client."""
+    """Kills and restarts the broker ``rounds`` times, and reads the committed offsets after each
+    restart. Raises AssertionError if an acknowledged commit is lost, or if the broker returns an
+    offset that no client has committed."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)

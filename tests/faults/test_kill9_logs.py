@@ -35,12 +35,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 8")]
 
 ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "200"))
 LIVES = 20
-"""How often a process is killed on one data directory."""
+"""The number of processes that are started and killed in sequence on one data directory."""
 
 
 class Campaign:
-    """A data directory, the process that forks writers for it, and what the writers
-    acknowledged."""
+    """A data directory, the process that forks the writers of this directory, and the log changes
+    that the writers acknowledged."""
 
     def __init__(self, folder: Path, seed: int, *words: str) -> None:
         self.folder = folder
@@ -52,10 +52,10 @@ class Campaign:
         """By log: the acknowledged log end offset. After the next start, the log must not end
         before it."""
         self.starts: Counter[str] = Counter()
-        """By log: the lowest log start offset that the log may have after the next start of the
-        broker."""
+        """By log: the minimum correct log start offset after the next start of the broker."""
         self.deletable: Counter[str] = Counter()
-        """By log: after the next start, a log start offset above this offset is an error."""
+        """By log: the highest log start offset that the log may have after the next start of the
+        broker."""
         self.killed_in: Counter[str] = Counter()
         """The number of kills during each operation."""
         self.appends = 0

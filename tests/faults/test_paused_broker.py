@@ -162,12 +162,12 @@ def test_session_of_a_crashed_member_expires_after_a_broker_pause(
 
 
 def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
-    """Checks that a pause of the broker removes no member, and that the groups of each client
-    library consume and commit after each pause.
+    """Checks that a pause of the broker removes no member, and that each group consumes and commits
+    after each pause. Each client library has one group.
 
-    A client that gets no response for one session timeout joins again with a new member id. Its old
-    member id then expires one session timeout after the pause. If a member expires earlier, the
-    broker has removed it because of the pause.
+    A client that gets no response for one session timeout joins again with a new member id, and its
+    old member id expires one session timeout after the pause. A member that expires earlier was
+    removed because of the pause.
     """
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 4)

@@ -139,8 +139,8 @@ def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -
 def shortest(
     beats: Beats, storm: Callable[[], None], again: Callable[[], None] | None = None
 ) -> float:
-    """Runs a storm up to `TRIES` times. Returns the smallest 99th percentile. Calls ``again``
-    between two tries."""
+    """Runs a storm up to `TRIES` times, until the 99th percentile of the heartbeat durations is
+    small enough. Returns the smallest of these percentiles. Calls ``again`` between two runs."""
     found = beats.p99_s(storm)
     for _ in range(TRIES - 1):
         if found > WAIT_S_MAX:

@@ -22,7 +22,8 @@ OF_GROUPS = {
     "topic_changed",
     "topics_deleted",
 }
-"""Methods that only the cores of groups have. Only modules in broker/cores/groups may call them."""
+"""The names of methods that only the cores of groups have. Only modules in broker/cores/groups may
+call these methods."""
 OF_THE_CONTROLLER = {name for name in vars(Controller) if not name.startswith("_")}
 """The public methods of the controller. Only one module may call them."""
 HIDDEN = {

@@ -44,8 +44,8 @@ GIVEN = {"MUSTER_HOST": "broker.example", "MUSTER_HTTP_METRICS_TOKEN": TOKEN}
 
 
 class Way(NamedTuple):
-    """The parts of a deployment that a container runtime uses, such as arguments and environment
-    variables."""
+    """One way to deploy a secured broker: its arguments, environment variables and settings, the
+    command that creates the administrator, and the health check."""
 
     words: list[str]
     """The arguments that the container runtime appends to the ENTRYPOINT."""

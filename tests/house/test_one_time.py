@@ -1,8 +1,8 @@
 """In each package, only one module uses clocks, timers, threads, processes and random numbers.
 
-A test that needs another clock, or two equal runs, replaces this module. In the broker, the module
-is `broker/time.py`. The pure packages have no such module. The tests read syntax trees.
-Calculations with times are allowed.
+In the broker, this module is `broker/time.py`. The pure packages have no such module. A test
+replaces the module to control the time, or to make two runs equal. The tests here read syntax
+trees. They allow calculations with times.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _is_forbidden(name: str) -> bool:
 
 
 def _by_shape(node: ast.AST, names: dict[str, str]) -> str | None:
-    """Returns the forbidden use of a clock, a timer, a thread, a process or random numbers in a
-    node, or None. Finds the uses that can be recognized without the import statements."""
+    """Returns the forbidden call or module in ``node``, such as ``loop.time``; otherwise None.
+    Finds only the uses that can be recognized without the import statements."""
     if isinstance(node, ast.Attribute):
         owner = _last_name(node.value)
         if node.attr in LOOPS_OWN and owner not in TIMES:

@@ -25,8 +25,8 @@ MENTIONS = {
     "security": r"rap[_ ](\d+)(?:_| of security)",
     "clusters": r"\b[Tt]rap (\d+)(?! of security)",
 }
-"""The proof statements have topics, such as security. By topic: a regular expression for the name
-or docstring of a test, which finds the number of the statement that the test proves."""
+"""By topic of the numbered proof statements, such as security: a regular expression that finds the
+number of a statement in the name or docstring of a test."""
 
 
 def test_proofs_page_equals_the_generated_page() -> None:

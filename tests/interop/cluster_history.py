@@ -2,8 +2,8 @@
 with Kafka.
 
 Values that always differ are removed: times, epochs, random ids, ports, and the numbers of
-sequential nodes. The result of a random choice is replaced by a value that all choices have in
-common.
+sequential nodes. A value that a broker chooses at random is replaced by a property that every
+possible choice has.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ _SEQUENCE = re.compile(r"\d{10}$")
 
 
 def play(cluster: ZooKeeperCluster) -> Tree:
-    """Makes the changes on a cluster of brokers 1, 2 and 3. Returns the resulting nodes."""
+    """Creates and changes topics on a cluster of brokers 1, 2 and 3. Returns the resulting
+    ZooKeeper nodes."""
     admin = cluster.admin()
     for topic in (MOVED, "gone", "alone"):
         assignment = ASSIGNMENT if topic != "alone" else [[2]]

@@ -28,8 +28,8 @@ STREAMS = 3
 LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
 """The error of a commit that arrives after the end of its transaction, by transaction version."""
 ANSWERS_MAX = 500
-"""The maximum number of commits that a thread sends after the EndTxn response. The thread stops
-earlier if a commit is rejected."""
+"""A thread repeats a commit after the EndTxn response until the commit is rejected. This is the
+maximum number of repetitions."""
 STABLE_WITHIN_S = 2.0
 """The time in seconds within which a pending offset must become readable. The marker of its
 transaction is usually written within milliseconds."""
@@ -41,11 +41,11 @@ class Overlapped:
 
     rounds: int = 0
     late: Counter[int] = field(default_factory=Counter)
-    """By error code: the number of threads that got this error for their last commit. They sent it
-    after EndTxn."""
+    """By error code: the number of threads whose last commit got this error. Each thread sent its
+    last commit after EndTxn."""
     unstable_after: int | None = None
-    """The number of the round that ended in an abort and left an offset pending; None if no round
-    left an offset pending."""
+    """The number of a round after whose abort an offset was wrongly still pending; None if this did
+    not happen."""
     committed_later: int = -1
     """The offset of an aborted transaction that the producer's next transaction wrongly committed;
     -1 if no such offset was committed."""

@@ -327,10 +327,10 @@ def _ordered(records: list[Any]) -> list[Any]:
 
 
 def _without_equal_targets(records: list[Any]) -> list[Any]:
-    """Removes a record of a target assignment if it has as many partitions as the previous target
-    assignment of the same member. Returns all other records.
+    """Returns the records without each target assignment that has as many partitions as the
+    previous target assignment of the same member.
 
-    Kafka also writes a target assignment if only a topic without partitions is added or removed.
+    Kafka writes such a record if the only difference is a topic without partitions.
     """
     kept: list[Any] = []
     counts: dict[str, int | None] = {}

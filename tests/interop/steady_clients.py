@@ -208,7 +208,8 @@ class Payer(Steady):
         return True
 
     def _until_told(self, end: Callable[[], None]) -> None:
-        """Repeats a call while it times out, as Kafka's documentation requires."""
+        """Ends a transaction: calls ``end``, and calls it again while it times out, as Kafka's
+        documentation requires."""
         for _ in range(5):
             try:
                 end()

@@ -151,8 +151,8 @@ class GroupCalls:
         return "delete", step
 
     def other(self) -> Step:
-        """Returns a request of another group protocol. The request is sent only if the group
-        exists, because otherwise the request could create the group."""
+        """Returns a step with a request that is not of the streams protocol. The request is sent
+        only if the group exists, because otherwise it could create the group."""
         member = self.random.choice(["", "m1"])
         join = {
             "group_id": self.group,

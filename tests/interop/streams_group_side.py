@@ -63,9 +63,9 @@ class StreamsSide:
         """Waits until the coordinator knows that a topic exists, or that it does not exist if
         ``exists`` is false.
 
-        Kafka informs its coordinator only after the response. The method creates a streams group
-        with the topic as its source. The group has the status MISSING_SOURCE_TOPICS while the
-        coordinator does not know the topic.
+        Kafka responds to the creation or deletion of a topic before its coordinator knows the
+        change. To find out, this method creates a streams group with the topic as its source. The
+        group has the status MISSING_SOURCE_TOPICS while the coordinator does not know the topic.
         """
         shape = topology(subtopology("0", topic))
         value = heartbeat(f"see-{topic}", "m1", 0, topology=shape, **JOINING)

@@ -27,9 +27,9 @@ from tests.wire import Wire
 PROCESSES = {"m1": "p1", "m2": "p1", "m3": "p2"}
 """The process id of each member."""
 IS_NEWER = RELEASES[0] != RELEASE
-"""True if Kafka 4.4 is compared. Kafka 4.4 differs from Kafka 4.3 in static members, in endpoint
-epochs, and in the order in which its assignor assigns tasks. With only one member, this order does
-not matter."""
+"""True if the tests compare Muster with Kafka 4.4 instead of 4.3. Kafka 4.4 differs from Kafka 4.3
+in static members, in endpoint epochs, and in the order in which its assignor assigns tasks. This
+order does not matter in a group with only one member."""
 PAIRS = (("m1",),) if IS_NEWER else (("m1", "m3"), ("m1", "m3"), ("m1", "m2"))
 MISSING_INTERNAL_TOPICS = 3
 
@@ -104,8 +104,9 @@ class StreamsWalk:
     def _without_repeated_tasks(
         self, side: StreamsSide, member: str, epoch: int, reply: Value
     ) -> Value:
-        """Returns the response. If it has the same tasks as the previous response to this member,
-        returns it without tasks, since only Muster sends tasks again that a member did not list."""
+        """Returns the response, but without its tasks if they equal the tasks of the previous
+        response to this member. If a member has not listed its tasks, Muster sends the tasks again,
+        and Kafka does not."""
         if reply["error_code"] or reply["active_tasks"] is None:
             return reply
         given = {role: reply[role] for role in ROLES}

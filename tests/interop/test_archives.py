@@ -20,8 +20,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def partial_of(line: list[str]) -> Path:
-    """Returns the path of the temporary archive that a JVM with this command line writes at its
-    exit."""
+    """Returns the value of `-XX:ArchiveClassesAtExit` in the command line of a JVM: the path of a
+    temporary class data archive, which the JVM writes when it exits."""
     return Path(next(word.split("=")[1] for word in line if "ArchiveClassesAtExit" in word))
 
 

@@ -83,9 +83,9 @@ def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
 
 
 def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
-    """Returns pairs of a failure to test and a broker. If a failure concerns a single broker, one
-    pair has the controller and another pair has a broker that is not the controller. A failure of
-    the whole cluster has one pair."""
+    """Returns pairs: a failure to test, and the broker on which it is tested. A failure of a single
+    broker is tested on the controller and on another broker. A failure of the whole cluster is
+    tested once."""
     other = controller % len(kinds) + 1
     return [
         (failure, broker)
@@ -170,8 +170,8 @@ def _end(loads: Sequence[Load]) -> None:
 
 
 def _come_back(group: Group) -> None:
-    """Restarts a static member within its session. Checks that the member gets an assignment, and
-    that the assignment of the other member does not change."""
+    """Restarts a static member within its session timeout. Checks that the member gets an
+    assignment, and that the assignment of the other member does not change."""
     before = group.assigned[2]
     again = group.assigned[1] + 1
     group.come_back(1)

@@ -1,4 +1,5 @@
-"""TransactionalMessageCopier of Apache's system tests, while copiers and the broker restart.
+"""Tests with TransactionalMessageCopier, a program of Apache's system tests. Copiers or the broker
+restart during the copy.
 
 No record may be lost, duplicated or reordered, neither for a read_committed consumer during the
 copy nor for a consumer afterwards.

@@ -86,8 +86,8 @@ def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
 
 
 def stop(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Stops a broker cleanly. If ``then`` is Kafka, Kafka's tool reads the data directory of the
-    first broker."""
+    """Stops a broker cleanly. ``then`` is the kind of broker that starts next. If it is KAFKA and
+    ``broker`` is the first broker, also checks that Kafka's tool can read the data directory."""
     cluster.stop(broker)
     if then == KAFKA and broker == BROKERS[0]:
         kafka_reads(cluster.directory(broker))

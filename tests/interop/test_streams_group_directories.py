@@ -66,7 +66,8 @@ class Client:
         return found
 
     def shared(self, group: str) -> None:
-        """Lets two members join and share the tasks, until both have their targets."""
+        """Makes two members join. The first one gives up tasks, so that both then have their target
+        tasks."""
         first = self.join(group, "m1", "p1")
         self.join(group, "m3", "p2")
         given_up = self.acknowledge(group, "m1", first)

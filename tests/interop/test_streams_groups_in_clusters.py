@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interop
 LEVEL = "streams.version=1"
 REPLICAS = 3
 STREAMS = {each: value for each, value in GROUPS.items() if each not in SETTINGS}
-"""The settings of `GROUPS` that the cluster does not set itself."""
+"""The settings in `GROUPS` that are not in `SETTINGS`."""
 
 
 @pytest.fixture

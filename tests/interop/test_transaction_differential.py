@@ -27,12 +27,12 @@ from tests.interop.transaction_traces.rules import NEXT_EPOCH, REASONS, reason_o
 from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, Step, trace_of
 
 ENOUGH = {TV1: 5000, TV2: 5500}
-"""The number of compared responses after which a run has covered nearly all API versions and nearly
-all cells of the coverage table, which has a row for each kind of step."""
+"""By transaction version: the number of responses that a complete run compares. It is high enough
+that the run covers nearly all API versions, and nearly all cells of its coverage table."""
 STEPS = os.environ.get("STEPS")
 SOAK_STEPS = int(STEPS or "60000")
-"""The number of compared responses in the soak test. New brokers start after each ENOUGH responses,
-because more topics would exhaust Kafka's heap."""
+"""The number of responses that the soak test compares. After every `ENOUGH` responses the test
+starts new brokers, because more topics would exhaust Kafka's heap."""
 SEEDS_APART = 10_000
 SETTINGS = {
     "auto.create.topics.enable": "false",

@@ -44,7 +44,8 @@ PREPARED = [f"prepared-{number}" for number in range(12)]
 LATE_MS = 30_000
 TRIES = 8
 TV1, TV2 = 4, 5
-"""The EndTxn versions that clients with transaction.version 1 and 2 send."""
+"""The versions of EndTxn that clients send if the feature transaction.version has level 1 or level
+2."""
 
 
 def write(wire: Wire, name: str, **fields: int) -> Pair:

@@ -79,8 +79,6 @@ def test_read_committed_consumers_see_only_complete_transactions(
 def test_zombie_producer_is_fenced_and_its_transaction_aborted(
     broker: Broker, name: str, client: str
 ) -> None:
-    """A second producer with the same transactional id fences the first producer and aborts its
-    transaction."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     with producers(client, broker.bootstrap) as make:
         zombie, heir = make(name), make(name)

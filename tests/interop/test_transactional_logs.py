@@ -93,8 +93,8 @@ def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) 
 
 
 def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
-    """Returns True if the history in ``row`` can be run on Kafka: each request has only one batch,
-    and a coordinator has assigned each epoch."""
+    """Returns True if Kafka can run the history in ``row``: each request has only one batch, and a
+    coordinator has assigned each epoch."""
     history, last, _ = row
     sends = [step for step in [*history, last] if isinstance(step, Send)]
     return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
@@ -151,8 +151,8 @@ def test_transaction_markers_have_the_timestamp_type_of_their_topic(
 
 
 def told_by(wire: Wire, topic: str) -> Told:
-    """Returns the values that Muster and Kafka must agree on, as the broker at ``wire`` returns
-    them: the aborted transactions of many reads, the producers, and offsets by timestamp."""
+    """Returns results of requests to the broker at ``wire``. They must be equal for Muster and
+    Kafka: the aborted transactions of many reads, the producers, and offsets by timestamp."""
     end: int = list_offset(wire, topic, -1)["offset"]
     reads: list[Any] = []
     for offset in range(0, end, 3):
@@ -176,8 +176,8 @@ def told_by(wire: Wire, topic: str) -> Told:
 
 
 def known_to(log: PartitionLog) -> Told:
-    """Returns the same facts as `told_by`. `told_by` reads them from the responses of a broker;
-    this function reads them from a log that Muster's code has opened."""
+    """Returns what Muster's code reads from a log: the same facts that `told_by` reads from the
+    responses of a broker."""
     reads: list[Any] = []
     stable = log.first_unstable_offset
     for offset in range(0, log.log_end_offset, 3):

@@ -55,9 +55,8 @@ def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> No
 
 
 def _without_more(found: Any, said: Any) -> Any:
-    """Returns the content ``found`` of a node, reduced for the comparison with the expected content
-    ``said``. Fields that are not in ``said`` are removed, and a version above the expected version
-    is replaced by the expected version."""
+    """Returns the fields of ``found`` (the content of a node) that ``said`` (the expected content)
+    also has. A higher version than expected is replaced by the expected version."""
     if not isinstance(said, dict) or not isinstance(found, dict):
         return found
     kept = {key: value for key, value in found.items() if key in said}

@@ -103,7 +103,7 @@ class WordCount:
 
 
 class WordCountOnBroker(WordCount):
-    """The application on one broker."""
+    """Runs the word-count application on one broker."""
 
     def __init__(self, broker: Broker, name: str, folder: Path) -> None:
         super().__init__(broker.bootstrap, name, folder)

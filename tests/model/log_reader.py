@@ -122,8 +122,8 @@ class ModelState:
             self.unknown_keys += 1
 
     def _end(self, marker: ModelRecord) -> None:
-        """Ends the transaction of a marker. A COMMIT marker applies each pending offset whose
-        record is after the record of the current offset."""
+        """Ends the transaction of a marker. A COMMIT marker makes a pending offset the current
+        offset, unless the record of the current offset is later in the log."""
         for (group, *key), value in self.pending.pop(marker.producer_id, {}).items():
             of_group = self.offsets.get(group, {})
             kept = of_group.get((key[0], key[1]))

@@ -29,8 +29,8 @@ Watched = Mapping[str, Any]
 
 
 class Stub(ThreadingHTTPServer):
-    """Serves the page and the events in ``watched``. A test sets ``watched`` for an object, such as
-    a group, and then opens the view of this object."""
+    """Serves the page, and events about objects such as groups. A test stores the events of an
+    object in ``watched``, and then opens the view of this object."""
 
     daemon_threads = True
 

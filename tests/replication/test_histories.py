@@ -54,10 +54,10 @@ def test_some_history_loses_a_committed_record_when_a_replication_rule_is_disabl
 def test_follower_truncates_records_of_a_lost_epoch_before_the_new_leader_appends_any(
     fault: str,
 ) -> None:
-    """Broker 2 led epoch 5 and has a record that no other replica has. Broker 3 now leads epoch 6,
-    and its log is longer but ends in epoch 3.
+    """Broker 2 led epoch 5 and has a record that no other replica has. Broker 3 now leads epoch 6.
+    Its log is longer than that of broker 2, and the last epoch in it is 3.
 
-    Broker 3 can return an end offset for epoch 5 only if it has already written epoch 6 to its log.
+    Before broker 3 can return an end offset for epoch 5, it must have written epoch 6 to its log.
     """
     world = World(Random(0), Way.BY_FETCH, 1, fault)
     world.mail.clear()

@@ -310,8 +310,9 @@ class World:
             self._answer_fetch(node, leader)
 
     def _later(self, node: Node, work: Callable[[], None]) -> None:
-        """Sends a response to the follower ``node``. The follower drops the response if it has
-        restarted or if its epoch or log end has changed."""
+        """Sends a response to the follower ``node``; ``work`` applies it when it arrives. The
+        follower ignores the response if the follower has restarted in between, or its epoch or log
+        end has changed."""
         life, epoch, end = node.life, node.leader_epoch, node.end
 
         def come() -> None:

@@ -1,6 +1,6 @@
 """Invariants of the simulated world, which are checked after every step.
 
-Invariant 1 of the state: the cache equals the bytes of the log as the second decoder reads them.
+Invariant 1 of the state: the cache has the offsets that the second decoder reads from the log.
 Invariant 2 of the state: a shard that is loaded from the log, or from a snapshot and later records,
 equals the live shard in all state that a STABLE or EMPTY group must keep. The log may have been
 cleaned.
@@ -93,7 +93,7 @@ class Checkers(ReplyChecks):
         self.count("persisted")
 
     def reloaded(self) -> None:
-        """Drops the state about a shard, because the shard is loaded again from the log."""
+        """Called when the shard is loaded again. Resets the checks to the content of the log."""
         log = self.world.log
         self.model = ModelState()
         self.persisted.clear()
@@ -217,8 +217,9 @@ class Checkers(ReplyChecks):
             self.count("parked")
 
     def check_waiting(self, group: Group) -> None:
-        """Asserts that a group in PREPARING or COMPLETING state has a deadline, and that the
-        deadline names the awaited members."""
+        """Checks the result of ``awaited`` for a group in state PreparingRebalance or
+        CompletingRebalance: the group has a deadline, and the result contains the members for which
+        the group waits."""
         awaited = group.awaited()
         if group.state not in (State.PREPARING_REBALANCE, State.AWAITING_SYNC):
             assert group.state is State.STABLE or group.phase.due_ms == NEVER
@@ -284,8 +285,8 @@ class Checkers(ReplyChecks):
             assert timer.due_ms < NEVER
 
     def check_reload(self, with_snapshot: bool) -> None:
-        """Asserts invariant 2 of the state: a loaded shard has all state that a STABLE or EMPTY
-        group must keep.
+        """Loads a shard from the log. Asserts that it has all state that a STABLE or EMPTY group
+        must keep (invariant 2 of the state).
 
         The invariant holds for a cleaned log, and for any replay offset of a snapshot.
         """

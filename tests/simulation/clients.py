@@ -70,8 +70,8 @@ class Member:
     session_timeout_ms: int = 10_000
     rebalance_timeout_ms: int = 10_000
     modern: bool = True
-    """True if the member uses JoinGroup version 9. The coordinator then assigns the member id
-    before the join, and a static leader may skip the assignment."""
+    """True if the member uses JoinGroup version 9: the coordinator assigns the member id before the
+    join, and may let a static leader skip the assignment."""
     waiting_for: Call | None = None
     """The request whose reply has not arrived."""
     assigns: int = 0

@@ -81,8 +81,9 @@ def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_as(shard: GroupShard, **other: Any) -> Any:
-    """Returns a substitute for ``shard``, for a snapshot with false content. Its ``view`` has the
-    values of ``shard.view``, except for the values that ``other`` replaces."""
+    """Returns an object to which a snapshot is written in place of ``shard``, so that the snapshot
+    has false content. Its ``view`` has the values of ``shard.view``, except for the values that
+    ``other`` replaces."""
     view = shard.view
     parts = {
         "offsets": view.offsets,

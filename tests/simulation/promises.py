@@ -18,7 +18,8 @@ class Promises:
 
     def __init__(self) -> None:
         self.told = 0
-        """The log offset after the last record on which a reply of the broker depends."""
+        """The end offset that the log must keep, because the broker has sent a reply that depends
+        on the record before this offset."""
         self._written: dict[bytes, list[tuple[int, bytes | None]]] = {}
         """The log offset and the value of each written record, by key, in ascending order."""
         self._open: dict[int, list[int]] = {}

@@ -128,8 +128,8 @@ class ReplyChecks:
             self.given[key] = {_identity(name): value for name, value in call.assignments}
 
     def after_call(self, call: Call, outcome: Outcome) -> None:
-        """Checks the reply in the outcome of its own call: the reply must fit the state before the
-        call. Calls that were parked are not checked here."""
+        """Checks the reply to ``call`` in the outcome of ``call``: the reply must fit the state
+        before the call. Does not check replies to earlier calls, which were parked."""
         for ticket, reply in outcome.replies:
             if ticket != call.ticket:
                 continue
@@ -353,7 +353,8 @@ _STATIC = re.compile(r"(.*-static-\d|nobody's)-")
 def _identity(member_id: str) -> str:
     """Returns the instance id of a static member, or the member id of a dynamic member.
 
-    All clients that send wrong requests share one instance id, so they replace each other.
+    All clients that send wrong requests join with the same instance id, so each of them replaces
+    the previous one.
     """
     static = _STATIC.match(member_id)
     return member_id if static is None else static[1]

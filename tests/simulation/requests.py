@@ -20,8 +20,8 @@ class Request:
     client: Client
     call: Call
     sent_ms: int
-    """The monotonic time in ms at which the request was sent. Jumps of the clock before the request
-    do not count."""
+    """The monotonic time in ms at which the request was sent, minus the jumps of the clock before
+    this time."""
 
 
 @dataclass

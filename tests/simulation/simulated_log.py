@@ -179,9 +179,9 @@ class SimulatedLog:
             self.snapshot = None
 
     def replay(self, shard: GroupShard, behind: list[Batch], with_snapshot: bool) -> None:
-        """Loads ``shard`` from the log, followed by the batches ``behind``, which the log does not
-        contain yet. If ``with_snapshot`` is true, loads the snapshot first, and then only the
-        batches from its begin offset on."""
+        """Loads ``shard`` from the log and from the batches ``behind``, which are not in the log
+        yet and follow it. If ``with_snapshot`` is true, loads the snapshot first, and then only the
+        batches from the snapshot's begin offset on."""
         begin = 0
         if with_snapshot and self.snapshot is not None:
             begin = self.snapshot.begin

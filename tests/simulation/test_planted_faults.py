@@ -2,8 +2,8 @@
 simulation.
 
 A plant is a function that replaces correct code by faulty code. `monkeypatch` restores the code
-when the test ends. Simulations then run until a checker raises AssertionError. If twenty
-simulations of 600 steps do not detect a fault, the test fails.
+when the test ends. Simulations of 600 steps then run until a checker raises AssertionError.
+If none of twenty simulations detects the fault, the test fails.
 
 Faults of durability are planted into the simulated disk (disk_plants.py), and all others into the
 core. Each plant is listed under the invariant that it breaks. docs/internals/simulations.md names

@@ -2,8 +2,8 @@
 writes.
 
 `make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed. Each run of the
-tests uses a few fixed seeds, and as many new seeds. At its end, it prints the speed of the
-simulation.
+tests uses a few fixed seeds and the same number of new seeds, and prints the speed of the
+simulation at the end.
 """
 
 from __future__ import annotations

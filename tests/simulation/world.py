@@ -336,7 +336,8 @@ class World:
         self._load()
 
     def log_is_cleaned(self) -> None:
-        """Cleans the log up to a random batch. Clients must not notice it."""
+        """Cleans the log up to a random batch. Asserts that a shard that is loaded from the cleaned
+        log has all state that it must keep."""
         self.log.flush()  # a superseded record is removed only after the newer one is flushed
         cut = self.rng.randint(0, len(self.log.batches))
         self.log.clean(cut, self.rng.random() < 0.3)

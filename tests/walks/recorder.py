@@ -26,8 +26,8 @@ from tests.brokers import CHECKOUT
 LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/generated/")
 NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools", ".venv")
 CONSTRUCTORS = ("_init",)
-"""Names of omitted functions, in addition to ``__init__`` and similar names. `_init` is from
-`protocol/slotted.py`."""
+"""The recorder omits functions with these names, as it omits ``__init__`` and similar names.
+`protocol/slotted.py` defines `_init`."""
 BACKGROUND = frozenset(
     [
         each.__code__

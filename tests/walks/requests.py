@@ -233,8 +233,8 @@ def _fetch(broker: WalkedBroker, walk: Walk) -> int:
 
 
 def _end_txn(broker: WalkedBroker, walk: Walk) -> int:
-    """Records the EndTxn of a second transaction, and all calls within 0.1 s after the response.
-    These calls write the markers."""
+    """Makes two transactions, and records the EndTxn of the second one. The record includes all
+    calls within 0.1 s after the response, because these calls write the markers."""
     code = -1
     while code:  # until the shard of the transactional id is loaded
         asked = {"transactional_id": PRODUCER, "transaction_timeout_ms": 60_000}

@@ -1,5 +1,5 @@
-"""For some requests, tests that Muster handles the request with a limited number of functions and
-of source files."""
+"""Limits the number of functions that handle a request, and the number of source files that contain
+these functions. Tests some common requests."""
 
 from __future__ import annotations
 

@@ -48,15 +48,16 @@ LAG = {
     "replica.fetch.backoff.ms": "50",
 }
 AT_ONCE = {"controlled.shutdown.enable": "false"}
-"""With this setting, a stopped broker does not notify the controller, like a killed broker."""
+"""With this setting, a broker that stops does not notify the controller, as if it were killed."""
 AHEAD_S = 90
 WITHIN_S = 240
 _VARIES = re.compile(
     r"\d+\.\d s(?= ago| or more)|(?:90\.0|8\d\.\d) s(?= ahead)"
     r"|(?<=broker epoch )\d+|(?<=  epoch )\d+"
 )
-"""Matches figures that differ from run to run because of the machine's load, such as ages. One
-broker's clock is 90 s ahead; its printed figure is 90 s minus the duration of the request."""
+"""Matches numbers that differ from run to run because of the machine's load, such as ages. In one
+of the clusters, the clock of a broker is 90 s ahead; commands print 90 s minus the duration of the
+request."""
 _SOONER = re.compile(
     r"^(\S+  broker (\d) has registered  \(broker \d\)\n)"
     r"((?:\S+  the ZooKeeper session is established\n)?"

@@ -16,8 +16,8 @@ from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 
 POLL_S = 0.1
 EARLY_S = 0.1
-"""By how many seconds a measured delay may be shorter than required. Some clocks count only whole
-ticks."""
+"""The number of seconds by which a measured delay may be shorter than the required delay, because
+some clocks count only whole ticks."""
 LATE_S = 5.0
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE = 0, 22, 25, 27
 LOADING = frozenset({14, 15, 16})
@@ -30,8 +30,8 @@ class Since:
         self._began = asyncio.get_running_loop().time()
 
     def took(self, at_least_s: float) -> str:
-        """Returns a text that says whether the elapsed time is at least ``at_least_s`` and at most
-        LATE_S longer."""
+        """Returns "after N s" if the elapsed time is ``at_least_s``, at most EARLY_S shorter or
+        LATE_S longer. Otherwise returns a text that begins with "too early" or "too late"."""
         past_s = asyncio.get_running_loop().time() - self._began
         if past_s < at_least_s - EARLY_S:
             return f"too early: {past_s:.2f} s, not {at_least_s:g}"

@@ -70,8 +70,8 @@ class Coverage:
         return sum(self.versions.values())
 
     def missing(self) -> list[str]:
-        """Returns the API versions with too few comparisons, and the table cells without a
-        comparison."""
+        """Returns a sentence for each API version that was compared too rarely, and for each
+        request and group state (`ROWS` and `COLUMNS`) that were never compared together."""
         found = [
             f"{api} v{version} was compared {self.versions[api, version]} times, not {ENOUGH}"
             for api in NOISE

@@ -27,17 +27,17 @@ from tests.interop.differential.trace import CHANGING, PARKABLE, Step, Trace
 from tests.interop.differential.wire import Target
 
 AGREE_WITHIN_S = 5.0
-"""The time in seconds within which all brokers must have answered a request or have parked it.
-After this time the difference counts."""
+"""The maximum time in seconds that a run waits until all brokers have answered the request, or all
+have parked it. A difference that still exists then is reported, unless it is allowed."""
 JUDGED_AFTER_S = 0.4
-"""The time in seconds within which all brokers must answer or park a request, if a Kafka broker
-agrees with the broker under test or their difference is allowed. If not, all brokers have more
-time: AGREE_WITHIN_S."""
+"""The time in seconds after which a run stops waiting for brokers that answer or park differently,
+if at least one Kafka broker agrees with the broker under test, or if all differences are allowed.
+Otherwise a run waits for AGREE_WITHIN_S."""
 
 
 VIEWS = frozenset({"DescribeGroups"})
-"""The APIs whose responses are compared even if the reference broker got the request in another
-version than the broker under test."""
+"""The APIs whose responses are always compared, even if two brokers got the request in different
+versions."""
 
 
 @dataclass
@@ -71,8 +71,8 @@ class Run:
         self.outcome = Outcome(trace)
         self.parked: set[int] = set()
         self.current: Ticket | None = None
-        """The ticket of the broker under test for the request whose responses are being compared.
-        This broker gets each request before the other brokers."""
+        """The ticket of the current request at the broker under test, while the responses of all
+        brokers to this request are compared. The broker under test gets each request first."""
 
     @property
     def subject(self) -> Side:
@@ -155,9 +155,9 @@ class Run:
         )
 
     def _forget_displaced(self, displaced: frozenset[int]) -> None:
-        """Drops requests that Muster has answered and a reference broker has not. ``displaced`` has
-        the numbers of the parked requests that Kafka may never answer (see `_displaced`); no others
-        are dropped."""
+        """Stops waiting for the requests ``displaced`` if Muster has answered them but one of the
+        brokers has not. ``displaced`` has the numbers of parked requests that Kafka may never
+        answer (see `_displaced`)."""
         for number in displaced:
             mine = self.subject.open[number].future.done()
             if mine and not all(side.open[number].future.done() for side in self.sides):
@@ -277,9 +277,9 @@ class Run:
                 )
 
     async def _excuse(self, side: Side, reason: rules.Reason) -> None:
-        """Counts an allowed difference between a broker and the reference. Then does what
-        ``reason`` requires: deletes the group at the reference, or continues the trace without the
-        reference."""
+        """Counts a difference between a broker and the reference that ``reason`` allows. If
+        ``reason`` requires it, then deletes the group at the reference, or continues the trace
+        without the reference."""
         self.legal[reason.text] += 1
         if reason.then == "part":
             self.sides.remove(side)
@@ -295,8 +295,8 @@ class Run:
 
     async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
         """Handles the reference brokers ``others``, whose results differ from the result of the
-        broker under test. Accepts a difference if it has an allowed reason, or if a further
-        reference broker has the same result as the broker under test. Records all other
+        broker under test. Accepts a difference if its reason is allowed, or if one of the remaining
+        reference brokers has the same result as the broker under test. Records all other
         differences."""
         excused = len(others) < len(self.sides) - 1
         step = self.trace.steps[number]

@@ -12,9 +12,8 @@ from tests.interop.differential.trace import APART, PARKABLE, Step
 from tests.interop.differential.wire import ANSWERED_WITHIN_S, CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
-"""The time in seconds for which the test waits for the response to a JoinGroup or SyncGroup.
-Without a response, the request counts as parked, and the test requests the description of the
-group."""
+"""The maximum time in seconds that the test waits for the response to a JoinGroup or SyncGroup.
+After this time the request counts as parked, and the test requests the description of the group."""
 
 
 @dataclass

@@ -21,9 +21,9 @@ CHANGING = frozenset(
 such an API, the states of the group on these brokers may differ."""
 
 APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
-"""The versions of OffsetCommit and OffsetFetch that store offsets in ZooKeeper's consumer paths. If
-a trace contains one of them, its responses are compared only between brokers that serve these
-versions."""
+"""The versions of OffsetCommit and OffsetFetch that store offsets in ZooKeeper's consumer paths.
+The responses of a trace with such a version are compared only between brokers that serve the
+version."""
 
 MAX_SIZE = 4
 """The value of group.max.size on all brokers."""

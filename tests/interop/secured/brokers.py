@@ -112,7 +112,8 @@ def salted(user: str, algorithm: str) -> bytes:
 
 
 class SecuredMuster(Broker):
-    """A Muster whose listeners are those in its settings."""
+    """A Muster that is started without options for listeners, so that its settings define all
+    listeners."""
 
     def _command(self) -> list[str]:
         sets = [f"--set={key}={value}" for key, value in self.settings.items()]

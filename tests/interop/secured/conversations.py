@@ -31,7 +31,7 @@ class Said(NamedTuple):
     """The version of the response if it differs from that of the request."""
 
     def frame(self, correlation_id: int) -> bytes:
-        """Returns the bytes to send, after their length as an int32."""
+        """Returns the length of the request as an int32, followed by the request."""
         data = self.raw
         if self.name:
             api = BY_NAME[self.name]

@@ -20,8 +20,8 @@ from tests.waiting import until
 Value = dict[str, Any]
 
 OWN = "{own}"
-"""A placeholder in requests for the name of the cell's user. The topic or group of the cell has the
-same name."""
+"""A placeholder in requests. It is replaced by the name of the user that sends the request; the
+topic and the group of this user have the same name."""
 RESOURCES = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5, "TOKEN": 6, "USER": 7}
 LITERAL, PREFIXED = 3, 4
 NOBODYS_ID = b"no topic has this"[:16]
@@ -86,7 +86,7 @@ class Cell(NamedTuple):
         return f"{self.request.name}, {self.request.api} {self.request.version}: {rights}"
 
     def own(self, text: str) -> str:
-        """Returns ``text`` with the name of the cell in place of OWN."""
+        """Returns ``text`` with the user name of this cell in place of the placeholder OWN."""
         return text.replace(OWN, self.user)
 
     @property
@@ -299,8 +299,8 @@ _FREE = {
 }  # fmt: skip
 """Fields that are not compared, such as addresses, times and messages."""
 _KINDS = {"records", "hmac", "token_id", "member_id", "leader", "configs"}
-"""Fields whose values may differ between the brokers. The test compares only whether the value is
-null, empty or neither."""
+"""Fields whose values may differ between the brokers. The test compares only whether such a value
+is null, is empty, or has content."""
 _SIGNS = {
     "base_offset", "producer_id", "producer_epoch", "high_watermark", "last_stable_offset",
     "offset", "end_offset", "timestamp", "low_watermark",

@@ -62,7 +62,7 @@ _STATE_ROWS[TV2] = (
 
 @dataclass
 class Failure:
-    """A trace in which a response differs."""
+    """A trace in which the responses of the compared brokers differ."""
 
     seed: int
     story: list[str]

@@ -28,7 +28,7 @@ PASSING = (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
 )
-"""Errors of a broker that is not ready. The error of such a broker in a Produce response is
+"""The errors that a broker returns while it is not ready. A Produce response then contains
 NOT_ENOUGH_REPLICAS."""
 UNSETTLED = ("PrepareCommit", "PrepareAbort")
 
@@ -148,8 +148,9 @@ class Side:
                     producer.fresh.add(key)
 
     def _kind(self, step: Step) -> str:
-        """Returns the kind of a Produce step. A step of kind "repeat" repeats records of the
-        current transaction in its partition. Without such records, its kind is "next"."""
+        """Returns the kind of a Produce step. A step of kind "repeat" repeats records that the
+        producer has sent to the partition in its current transaction. If the producer has sent no
+        such record, returns "next" instead."""
         kind: str = step.says["kind"]
         if kind == "repeat" and self._key(step) not in self.producers[step.actor].fresh:
             return "next"

@@ -194,9 +194,9 @@ class Script:
         self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def go_on(self, actor: int | None = None) -> None:
-        """Adds the InitProducerId with which a producer continues after an error (KIP-360): the
-        request contains the producer's current id and epoch, or its previous epoch. Sometimes adds
-        another InitProducerId with the previous epoch."""
+        """Adds an InitProducerId with which a producer continues after an error (KIP-360). The
+        request has the producer's current id and epoch, or its previous epoch. Sometimes adds a
+        second InitProducerId, with the previous epoch."""
         actor = self.rng.randrange(len(IDS)) if actor is None else actor
         who = self.rng.choice(("own", "own", "before"))
         self.add(actor, "InitProducerId", TV2, who=who, timeout_ms=60_000)

@@ -55,8 +55,8 @@ class BusyCluster(ClusterWorld):
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self._served: dict[str, int] = {}
-        """For each client, the number of its requests that had been served when `rest` was
-        called."""
+        """By client name: the number of the client's requests that had been served when `rest`
+        began. The simulation is at rest only after each client has been served again."""
         self.mover = Mover(self, "mover", "10.1.0.2", self.fork(), TOPICS, GROWING)
         self.transactors = [
             Transactor(self, f"transactor-{number}", f"10.4.0.{number}", self.fork())

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 ANYBODY = -1
 ASKS_AGAIN_NS = (20 * MS, 100 * MS, 500 * MS)
 _LOOKS = object()
-"""Marks a sent request as one that searches for a broker."""
+"""Marks a request that searches for the client's broker (see `look`), in the field ``about`` of the
+sent request."""
 
 
 class ClusterClient(Client):
@@ -54,8 +55,8 @@ class ClusterClient(Client):
 
     @property
     def errand(self) -> Hashable:
-        """Returns a key for the client's current task, such as a partition. Tasks with the same key
-        are sent to the same broker."""
+        """Returns a key of the client's current task, such as a partition; None by default.
+        Requests for tasks with the same key are sent to the same broker."""
         return None
 
     # -- for subclasses
@@ -65,8 +66,8 @@ class ClusterClient(Client):
         raise NotImplementedError
 
     def found(self, answer: dict[str, Any]) -> int:
-        """Returns the broker that the response to `look` names, or ANYBODY if the response names no
-        broker."""
+        """Returns the broker in ``answer``, the response to the request that `look` has built.
+        Returns ANYBODY if the response names no broker."""
         raise NotImplementedError
 
     def work(self) -> None:

@@ -268,7 +268,8 @@ class CoordinatorClient(ClusterClient):
         return OFFSETS_TOPIC, partition_for(self.group_id, OFFSETS_PARTITIONS)
 
     def told(self, rising: RisingOffset, partition: int, offset: int) -> None:
-        """Checks the committed offset that the connected broker has returned."""
+        """Checks a committed offset that the connected broker has returned, if this broker is the
+        coordinator."""
         # A deposed coordinator that does not know of its successor may have fewer commits.
         if self.is_at_coordinator:
             rising.told(self.name, offset, lambda: self._in_log(partition))

@@ -37,14 +37,15 @@ class Committed:
         """The last seen high watermark, by broker, process number of the broker, and leader
         epoch."""
         self._shown: dict[int, int] = {}
-        """The last seen high watermark in each leader epoch."""
+        """By leader epoch: the last high watermark that the check has read from any broker."""
         self._at: dict[tuple[int, str], tuple[Inode, int, int]] = {}
-        """By broker and segment file name: the position at which the next read continues. It
-        consists of the file, the base offset of a batch, and the batch's position in the file."""
+        """The position at which the next read of a segment file begins, by broker and file name.
+        The value is a tuple: the file, the base offset of the next batch, and this batch's position
+        in the file."""
 
     def shown(self, leader: BrokerMachine, epoch: int, end: int, isr: Iterable[int]) -> None:
-        """Processes the high watermark ``end``, which the leader ``leader`` has announced in
-        ``epoch``. The in-sync replicas ``isr`` must have all records below ``end``."""
+        """Checks the high watermark ``end`` that the broker ``leader`` has announced in the leader
+        epoch ``epoch``: all replicas in ``isr`` must have all records below ``end``."""
         key = (leader.node_id, leader.lives, epoch)
         before = self._seen.get(key)
         if before == end:

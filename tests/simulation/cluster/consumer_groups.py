@@ -52,10 +52,10 @@ class ConsumerGroupTruth:
         self.members: list[ConsumerMember] = []
 
     def owned(self, owner: ConsumerMember, partitions: set[int]) -> None:
-        """Asserts that no other member owns a partition that ``owner`` has received.
+        """Asserts that ``partitions``, which ``owner`` has received, are owned by no other member.
 
-        A member that got no answer within its session timeout is ignored, because the coordinator
-        may have removed it.
+        The check ignores a member that got no response within its session timeout: the coordinator
+        may have removed it, and it may not know this yet.
         """
         for other in self.members:
             both = set() if other is owner else other.holds & partitions

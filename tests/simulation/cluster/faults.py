@@ -151,11 +151,11 @@ class ClusterFaults:
         self.world.zookeeper.delete(cluster.CONTROLLER)
 
     def _late_words(self, machine: BrokerMachine) -> None:
-        """Lets requests of a controller arrive after the election of another controller.
+        """Makes requests of a controller arrive after another controller was elected.
 
-        Stops a broker, so that the controller sends requests to the other brokers. Cuts the link
-        from the controller to one of these brokers for 11 s. In this time, the controller is
-        suspended and loses its session.
+        Stops the broker of ``machine``, so that the controller sends requests to the other brokers.
+        One of them does not get its request for 11 s, because the link from the controller is cut.
+        The controller is suspended in this time, and loses its session.
         """
         old = self.controller()
         others = [each for each in self.world.machines if each not in (machine, old)]

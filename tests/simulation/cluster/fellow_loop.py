@@ -19,8 +19,8 @@ class FellowLoop(VirtualLoop):
     """The event loop of one simulated process."""
 
     def wakes_ns(self) -> int | None:
-        """Returns the time of the next turn in ns, as far as it is known, or None if the loop has
-        no work."""
+        """Returns the time in ns at which the loop next has work, or None if it has no work and no
+        timer."""
         if self._ready or self.network.news:
             return max(self.now_ns, self.agenda.now_ns)
         return self._next_timer_ns()

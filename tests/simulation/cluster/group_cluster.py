@@ -26,7 +26,8 @@ class GroupCluster(ClusterWorld):
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self._served: dict[str, int] = {}
-        """By client: the number of its served requests at the time when `rest` was called."""
+        """By client name: the number of requests of the client that were served before `rest` was
+        called. A client whose number does not grow afterwards is not served."""
         self.populate(self.members())
         self.faults.begin()
 
@@ -37,7 +38,7 @@ class GroupCluster(ClusterWorld):
         raise NotImplementedError
 
     def unrest_of_groups(self) -> list[str]:
-        """Returns the reasons why the groups are not at rest."""
+        """Returns a text for each group that still has work, such as a group that is not stable."""
         raise NotImplementedError
 
     # -- ClusterWorld

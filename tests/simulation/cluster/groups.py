@@ -47,7 +47,7 @@ class GroupTruth:
         """The newest generation whose assignment was sent to a member, and which is therefore in
         the log."""
         self._assigned_by: dict[int, bytes] = {}
-        """The leader that assigned the partitions in each generation."""
+        """By generation: the leader that computed the assignment, as the assignment names it."""
 
     def joined(self, reply: JoinReply, newest: int, name: str) -> None:
         """Asserts that the generation of a JoinGroup response is not below ``newest``, the newest
@@ -122,7 +122,8 @@ class GroupMember(CoordinatorClient):
         self.group = group
         self.logic = _Logic(group, name, number, chance)
         self._alive: tuple[str, int, int] | None = None
-        """Member id, generation, and time of the last request that was answered."""
+        """The member id, the generation and the time of the member's last request that got a
+        response."""
 
     def work(self) -> None:
         if not self.calm and self.chance.random() < 0.01:

@@ -47,14 +47,15 @@ class ShareTruth:
         """By offset: the time in ns at which a member received the response to its acceptance or
         rejection of the record."""
         self.unheard: set[int] = set()
-        """The offsets of records that a member accepted or rejected with a request whose response
-        it did not receive."""
+        """The offsets of records that a member accepted or rejected without receiving the response
+        to its request."""
         self.archived: set[int] = set()
         """Offsets that may be archived, because they may have reached the limit of deliveries."""
 
     def delivered(self, name: str, offset: int, count: int, asked_ns: int) -> None:
-        """Asserts that no member had accepted or rejected a delivered record before ``asked_ns``,
-        the time at which the fetch was sent."""
+        """Checks a record that the member ``name`` has received. Asserts that no member had
+        accepted or rejected this record before ``asked_ns``, the time at which ``name`` sent its
+        ShareFetch."""
         at_ns = self.final.get(offset)
         assert at_ns is None or at_ns > asked_ns, (
             f"{name} gets {self.topic}-{self.partition} offset {offset} again, delivery {count}"

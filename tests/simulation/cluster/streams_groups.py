@@ -70,9 +70,9 @@ class StreamsGroupTruth:
         self.members: list[StreamsMember] = []
 
     def owned(self, owner: StreamsMember, tasks: set[Task]) -> None:
-        """Checks that no other member holds a task that ``owner`` receives. Does not check a member
-        that got no response within its session timeout, because the coordinator may have removed
-        this member."""
+        """Called when ``owner`` receives ``tasks``. Asserts that no other member holds one of these
+        tasks. A member that got no response within its session timeout is not checked, because the
+        coordinator may have removed it."""
         for other in self.members:
             both = set() if other is owner else other.holds & tasks
             silent_s = (owner.cluster.agenda.now_ns - other.heard_ns) / S

@@ -49,8 +49,8 @@ HAPPENS = {
     "producer died",
     "unstable offset",
 }
-"""Events that must occur in every part of the campaign: each fault, each kind of request, and
-truncations of logs."""
+"""Events that must occur in every slice of the campaign tests of this module: each fault, each kind
+of request, and truncations of logs."""
 
 
 @pytest.mark.parametrize("seed", ONE_OR_SOME)

@@ -123,7 +123,8 @@ PLANTS: list[Plant] = [
     commits_are_lost_when_a_coordinator_loads,
 ]
 FOUND_SOON = {commits_of_stale_member_epochs_are_accepted}
-"""Planted faults that are detected in less than a second. The campaign covers the other faults."""
+"""Planted faults that the simulation detects in less than a second. The other planted faults are
+tested only by `make campaign`."""
 
 
 @pytest.mark.planted("simulated consumer groups in clusters")

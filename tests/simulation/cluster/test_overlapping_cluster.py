@@ -20,8 +20,8 @@ HAPPENS = {"commit beside the end NONE", "TV1 committed", "TV1 aborted"}
 def test_replication_invariants_hold_when_commits_are_repeated_around_end_txn(
     record_property: Record,
 ) -> None:
-    """The test runs clusters until all required events have occurred, which takes one or two
-    clusters."""
+    """The test simulates clusters with different seeds until all required events have occurred.
+    Normally this takes one or two clusters."""
     happened: Counter[str] = Counter()
     for seed in range(WORLDS_MAX):
         happened += run(OverlappingCluster(seed), SECONDS, record_property).happened

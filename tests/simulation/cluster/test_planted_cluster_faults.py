@@ -229,8 +229,9 @@ WORLDS: dict[Plant, type[BusyCluster]] = {
     a_coordinator_that_loads_ends_no_transaction: Killed,
     who_was_not_told_that_its_replica_moved_leads_on: CutOff,
 }
-"""By planted fault: a class of simulated cluster in which the failure that makes the fault visible
-occurs often. The simulations find all other faults without such a class."""
+"""The planted faults that are detected only after a certain failure, each with a class of simulated
+cluster in which this failure occurs often. All other planted faults are detected in a
+`BusyCluster`."""
 FOUND_BY: dict[Plant, int] = {
     an_older_controller_is_obeyed: 6,
     a_new_leader_does_not_write_its_epoch_down: 3,

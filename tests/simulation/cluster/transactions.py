@@ -70,8 +70,9 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def _is_at_the_one(self) -> bool:
-        """Returns True if the producer is connected to the leader or coordinator that must handle
-        its next request, according to both ZooKeeper and this broker."""
+        """Returns True if the broker to which the producer is connected must handle the producer's
+        next request. It must be the leader or coordinator both according to ZooKeeper and according
+        to itself."""
         match self.errand:
             case (str(topic), int(partition)):
                 return self.cluster.leads(self._at, topic, partition)

@@ -139,8 +139,8 @@ class UncleanCluster(ClusterWorld):
         }
         self.checkers = LooseCheckers(self)
         self._served: dict[str, int] = {}
-        """For each client, the number of its requests that had been served when `rest` was
-        called."""
+        """By client name: the number of the client's requests that had been served when `rest`
+        began. The simulation is at rest only after each client has been served again."""
         self.populate(self._clients(self.fork()))
         self.faults.begin()
         self.agenda.after(8 * S, self._leave_a_leader_alone)

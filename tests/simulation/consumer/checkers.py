@@ -60,8 +60,8 @@ class ConsumerCheckers(Checkers):
         self.known: dict[str, CurrentAssignment] | None = None
         """The assignment of each member before the current call, or None for a classic group."""
         self.awaited: dict[tuple[Any, ...], int] = {}
-        """The time in ms since which a member waits for a partition, by group, target epoch,
-        member, partition and owner."""
+        """By (group, target epoch, member, partition, owner): the time in ms since which the member
+        waits for the owner to give up the partition."""
         self.converting: set[str] = set()
         self.rebalancing: set[str] = set()
         """Groups that were downgraded to classic groups and have not yet formed a generation."""
@@ -174,9 +174,9 @@ class ConsumerCheckers(Checkers):
         self.removals[group_id] = self.removals.get(group_id, 0) + 1
 
     def before_replay(self, run: Run | OwnBatch) -> None:
-        """Records which groups were consumer groups. The first record of a group that becomes a
-        classic group is not compared with the group's state, because members may rejoin before this
-        record is replayed."""
+        """Notes which groups were consumer groups before the replay. If such a group becomes a
+        classic group, its first record as a classic group is not compared with the group's state,
+        because members may rejoin before this record is replayed."""
         if isinstance(run, ConsumerGroupRun):
             self.touched.add(run.group_id)
             self.converting.add(run.group_id)

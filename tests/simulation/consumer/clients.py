@@ -2,9 +2,9 @@
 members.
 
 Classic members compute real assignments, so that their group can be converted to the other type.
-``holds`` returns the partitions that a client owns according to its own state. Requests of one
-client arrive in order. Otherwise the coordinator could receive an outdated list of owned partitions
-last, which would violate the protocol.
+``holds`` returns the partitions that a client owns according to its own state. The requests of one
+client arrive in the order in which it sent them. Otherwise an outdated list of owned partitions
+could arrive last, which would violate the protocol.
 """
 
 from __future__ import annotations
@@ -252,8 +252,8 @@ class ClassicConsumer(Member):
         self.owned: Held = set()
         self.metadata: Mapping[str, bytes] = {}
         self.assigned_of: list[int] = []
-        """The partition count of each topic when this consumer, as the leader, last computed an
-        assignment."""
+        """For each topic: the number of its partitions when this consumer, as the group leader,
+        last computed an assignment."""
         super().__init__(name, group_id, rng, *more)
 
     def restart(self) -> None:

@@ -124,8 +124,8 @@ class ConsumerWorld(World):
                     client.waiting_for = waited_for
 
     def application_revokes(self) -> None:
-        """Lets some members end the use of revoked partitions. Until then a member owns its revoked
-        partitions."""
+        """Makes some members stop using their revoked partitions. Until then, such a member still
+        owns these partitions."""
         busy = [each for each in self.clients if isinstance(each, Consumer) and each.revoking]
         for client in self.rng.sample(busy, min(len(busy), 2)):
             client.revoke()

@@ -45,7 +45,7 @@ class SharingClient(Client):
     def __init__(self, world: ShareWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
         self.on_wire: dict[tuple[str, str], None] = {}
-        """Group id and member id of the members that have sent requests on the current
+        """The members, as (group id, member id), that have sent requests on the client's current
         connection."""
 
     def share(self, request: WireRequest) -> None:

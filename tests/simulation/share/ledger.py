@@ -68,15 +68,17 @@ class Asked:
     acks: dict[SharePartitionKey, dict[int, int]] = field(default_factory=dict)
     """Acknowledge types, by share partition and offset."""
     closes: bool = False
-    """True if the request ends the share session or the membership."""
+    """True if the request closes the share session, or if the member leaves its group by this
+    request."""
     answered: int = _NEVER
-    """The number of the event that the response arrived, in the ledger's sequence of events."""
+    """The number of the event in which the response arrived."""
     refused: set[SharePartitionKey] = field(default_factory=set)
     """Share partitions for which the broker has refused all acknowledgements of the request."""
 
     def may_act_after(self, event: int, now_ns: int) -> bool:
         """Returns True if the broker may have executed the request after the event with the number
-        ``event``: the response came after this event, or a recent request has no response."""
+        ``event``. This is possible if the response came after this event, or if the request has no
+        response yet and was sent recently."""
         if self.answered != _NEVER:
             return self.answered > event
         return now_ns - self.sent_ns < UNANSWERED_NS
@@ -107,8 +109,8 @@ class Book:
     highest: Counter[int] = field(default_factory=Counter)
     """The highest seen delivery count of each record, by offset."""
     stored: Counter[int] = field(default_factory=Counter)
-    """By offset: the highest delivery count that the broker has certainly stored. A count is
-    certainly stored when the broker has acknowledged the end of this delivery."""
+    """By offset: the highest delivery count that the broker has certainly stored, because it has
+    acknowledged the end of the delivery with this count."""
     final: dict[int, int] = field(default_factory=dict)
     """By offset: the type of the acknowledgement that put the record into a final state. Contains
     only acknowledgements that the broker has answered."""

@@ -152,9 +152,9 @@ class ShareWorld(LivingWorld):
             self.ghost.copies.append(request)
 
     def closing(self, wire: Wire, member: MemberKey) -> None:
-        """Notes that ``wire`` has closed, so that the broker must notice this and end the share
-        session of ``member``. Does nothing if the client's machine has vanished, because the broker
-        can't notice that."""
+        """Notes that the member's connection ``wire`` has closed, so that the broker must end the
+        share session of ``member``. Does nothing if the client's machine has vanished, because the
+        broker can't notice that."""
         if wire._sent_until_ns >= 0:
             self._closing.append((wire, self.ledger_now().disconnects(member)))
 
@@ -170,8 +170,8 @@ class ShareWorld(LivingWorld):
         return 1 << 62
 
     def held_by_others(self, group_id: str, member_id: str, place: tuple[bytes, int]) -> list[int]:
-        """Returns offsets whose last delivery was to another member of the group. Considers only
-        the newest 50 delivered offsets."""
+        """Returns those of the newest 50 delivered offsets whose last delivery was to another
+        member than ``member_id``."""
         book = self.ledger.books.get(SharePartitionKey(group_id, *place))
         if book is None:
             return []
@@ -317,8 +317,8 @@ class ShareWorld(LivingWorld):
                     )
 
     def _check_place(self, topic: str, index: int) -> None:
-        """Asserts that each record in the log of a partition is in a final state for a known
-        reason, and was delivered with the value that it has in the log."""
+        """Checks each record in the log of a partition. It must be in a final state for a known
+        reason, and its delivered value must be the value in the log."""
         assert self.process is not None
         partition = self.process.broker.logs.get(topic, index)
         assert partition is not None

@@ -72,8 +72,8 @@ class Ledger:
     def __init__(self) -> None:
         self.deeds: dict[str, Deed] = {}
         self.strays: dict[tuple[int, int], int] = {}
-        """By producer id and epoch: the number of the earliest transaction that has a request which
-        the broker may still receive."""
+        """By producer id and epoch: the number of a transaction. Late requests of this transaction
+        and of later transactions may still arrive at the broker."""
         self.fences: dict[tuple[int, int], dict[Place, int]] = {}
         """By producer id and epoch: the log end offset of each partition when a client received
         this epoch. From this offset on, records of the same producer id must not have a lower

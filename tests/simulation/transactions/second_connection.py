@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _US = MS // 1000
 _QUICK_NS = (0, 2 * _US, 10 * _US, 50 * _US)
-"""Possible pauses in ns between two repetitions of a request, for requests around the time of an
-EndTxn. They are short, because the broker handles an EndTxn within microseconds."""
+"""Possible pauses in ns before a client repeats a request that should arrive at about the same time
+as an EndTxn. They are short, because the broker handles an EndTxn within microseconds."""
 _SLOW_NS = (1 * MS, 20 * MS, 300 * MS)
 """Possible pauses in ns between two repetitions of a request, while the transaction of this request
 exceeds its timeout of several seconds."""

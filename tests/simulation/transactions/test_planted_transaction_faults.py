@@ -1,8 +1,8 @@
 """Tests of the checkers: each fault that is planted into the broker's transactions must be detected
 by the simulation.
 
-A function named after the fault replaces correct code with `monkeypatch`. If `MOST_SEEDS`
-simulations do not detect a fault, the test fails.
+A function named after the fault replaces correct code with `monkeypatch`. The test then runs
+`MOST_SEEDS` simulations, and fails if none of them detects the fault.
 """
 
 from __future__ import annotations
@@ -231,7 +231,8 @@ FOUND_SOON = set(PLANTS) - {
     the_image_loses_what_is_pending,
     a_later_coordinator_is_believed,
 }
-"""Planted faults that are detected in a second. The campaign covers the other faults."""
+"""Planted faults that are detected within a second. The other planted faults are tested only by
+`make campaign`."""
 
 
 @pytest.mark.planted("simulated transactions")

@@ -141,8 +141,8 @@ class Seen:
     pending_moved: dict[int, int] = field(default_factory=dict)
 
     def is_whole(self, deed: Deed, at_rest: bool) -> bool:
-        """Returns True if all records and offsets of the transaction ``deed`` are effective. If
-        ``at_rest`` is False, those that can still become effective count too."""
+        """Returns True if all records and offsets of the transaction ``deed`` are committed. If
+        ``at_rest`` is False, pending records and offsets count as committed."""
         if at_rest:
             return self.parts == deed.parts and self.moved == deed.offsets
         parts = {**self.pending, **self.parts}

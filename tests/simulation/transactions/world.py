@@ -42,11 +42,12 @@ OPEN_S = TIMEOUT_S + 2 * SWEEP_S
 broker serves."""
 LOOKS_S = 1
 FOREIGN_CHANCE = 0.05
-"""The probability, per check of the simulation, that a partition remembers a higher coordinator
-epoch than its coordinator has, as after the restore of an old backup of the coordinator's log."""
+"""The probability that a check of the simulation raises the coordinator epoch that one partition
+remembers. The coordinator's own epoch is then lower, as after the restore of an old backup of its
+log."""
 SNAPSHOT_BYTES = 3_000
-"""The number of log bytes that a start may replay. When the log has more bytes, a snapshot of
-groups is due."""
+"""The number of log bytes after which the broker writes a snapshot of groups, because a restart may
+not replay more bytes."""
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
 _CONTROL = 0x20
 _ATTRIBUTES_AT = 22
@@ -139,8 +140,8 @@ class TransactionWorld(LivingWorld):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Makes brokers write snapshots more often until the end of the `with` block, as if the log
-        were much larger."""
+        """Lowers the number of bytes after which a broker writes a snapshot, until the end of the
+        `with` block, because the logs of a simulation are small."""
         before = snapshots.BYTES_DUE, snapshots.BYTES_DUE_AT_STOP
         snapshots.BYTES_DUE = snapshots.BYTES_DUE_AT_STOP = SNAPSHOT_BYTES
         try:
@@ -163,7 +164,8 @@ class TransactionWorld(LivingWorld):
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """Sometimes delivers a request a second time, later, as a proxy may do."""
+        """Sometimes delivers ``request`` twice. The second copy arrives later, as from a proxy that
+        repeats requests."""
         deed = producer.state.deed
         if self.doubled and deed is not None and self.chance.random() < 0.02:
             self.ledger.stray(deed, producer.state.producer_id, producer.state.epoch)
@@ -207,8 +209,8 @@ class TransactionWorld(LivingWorld):
             reader.check(found[reader.place].committed)
 
     def _look(self) -> None:
-        """Asserts every second that no transaction is open for longer than its timeout plus two
-        sweeps."""
+        """Asserts every second that no transaction has been open for too long: its timeout plus two
+        intervals at which the broker aborts transactions that timed out."""
         self.agenda.after(LOOKS_S * S, self._look)
         if not self.calm and self._foreign.random() < FOREIGN_CHANCE:
             self._meet_foreign_coordinator()

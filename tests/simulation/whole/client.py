@@ -98,7 +98,8 @@ class Client:
         """Called when a power failure may remove unflushed records of __consumer_offsets."""
 
     def think_after(self, ns: int) -> None:
-        """Schedules `act` after ``ns``. A later call replaces this schedule."""
+        """Schedules `act` after ``ns`` nanoseconds. A later call of this method replaces the
+        schedule."""
         self._thinks_at_ns = self.world.agenda.now_ns + ns
         self.world.agenda.at(self._thinks_at_ns, self._thinks, self._thinks_at_ns)
 

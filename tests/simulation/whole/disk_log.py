@@ -71,7 +71,8 @@ class LogOnDisk:
         self._synced = synced
         self._path = ""
         self._names = -1
-        """The number of files in the simulated file system when the segments were last listed."""
+        """The number of files in the simulated file system at the last search for segment files; -1
+        before the first search."""
         self._position = 0
         self._end = 0
 

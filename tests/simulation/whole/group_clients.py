@@ -61,8 +61,9 @@ class GroupClient(Client):
         self.world.replies.leaves(key, lambda: reply_in(sent, frame))
 
     def unread_ns(self, now_ns: int) -> int:
-        """Returns the time in ns for which the oldest request that has arrived at the broker is
-        unread, if the member is in the group. Returns 0 if the broker has read all requests."""
+        """Returns the time in ns for which the oldest unread request has waited at the broker.
+        Returns 0 if the broker has read all requests, or if the client's last request was
+        deliberately invalid."""
         wire = self.wire
         if wire is None or wire.transport.gone or not wire.arrived:
             return 0  # or the broker's process is dead

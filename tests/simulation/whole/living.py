@@ -110,8 +110,8 @@ class LivingWorld:
         """Called before a power failure removes unflushed data from the disk."""
 
     def rest(self) -> None:
-        """Ends all faults. Asserts that within a bounded time no work remains: for example, each
-        group is stable."""
+        """Ends all faults. Asserts that the broker returns to rest within a bounded time: for
+        example, that each group becomes stable."""
 
     # -- processes of the broker
 
@@ -195,7 +195,8 @@ class LivingWorld:
             self.process.loop.leave()
 
     def excuse(self, ns: int) -> None:
-        """Permits late responses of the broker for ``ns`` nanoseconds and 5 more seconds."""
+        """For ``ns`` nanoseconds and 5 more seconds from now, a late response of the broker is not
+        a failure."""
         now_ns = self.agenda.now_ns
         self._excused_until_ns = max(self._excused_until_ns, now_ns + ns + 5 * S)
 

@@ -300,7 +300,7 @@ class SimulatedTransport(asyncio.Transport):
         self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._paused = False
         self._framed = bytearray()
-        """Bytes of the broker after the last complete frame."""
+        """Bytes that the broker has written after the end of the last complete frame."""
 
     # -- calls of the loop
 

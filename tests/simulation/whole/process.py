@@ -157,7 +157,8 @@ class Process:
             broker.release()
 
     def _note_verdicts(self) -> None:
-        """Counts the verdicts of groups in the statistics of the simulation."""
+        """Counts the verdicts of groups in the statistics of the simulation. Asserts that each
+        finding has a sentence."""
         verdicts, hold = self.broker.verdicts, self.broker.verdicts._hold
 
         def held(judgement: Judgement, now_ms: int) -> Held:

@@ -5,8 +5,8 @@ Records of topic ``ledger`` are fsynced before they are acknowledged, and record
 then contain its records once. A consumer reads from the start of the log. Offsets must be
 contiguous, and each record that was read must be readable again.
 
-`Records` stores the records that clients know. It is compared with the bytes of the log after each
-start of the broker and at the end.
+`Records` stores the records that the broker has acknowledged or returned to a client. It is
+compared with the bytes of the log after each start of the broker and at the end.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Records:
         )
 
     def heard(self, offset: int, value: bytes, asked_ns: int) -> None:
-        """Records that a response showed the record ``value`` at ``offset``. The client sent the
+        """Notes that a response contained the record ``value`` at ``offset``. The client sent the
         request at ``asked_ns``.
 
-        If the topic does not flush, and the power failed after ``asked_ns``, the power failure may
-        have removed the record after the broker sent the response. In this case, a record that was
-        not fsynced before the power failure is ignored.
+        Ignores the record if three conditions are met: the topic does not flush, the power failed
+        after ``asked_ns``, and the record was not fsynced before. The broker may then have lost the
+        record after it sent the response.
         """
         if not self.flushes:
             for failed_ns, end in self._power_failures:
@@ -111,8 +111,8 @@ class Records:
 
 
 class Producer(Client):
-    """A client that produces to one partition. It is idempotent if ``once`` is True; otherwise it
-    uses any value of acks."""
+    """A client that produces to one partition. If ``once`` is True, the producer is idempotent.
+    Otherwise it uses random values of acks."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records, once: bool

@@ -27,8 +27,8 @@ Key = tuple[str, int]
 
 @dataclass
 class Made:
-    """A reply that a shard has created, and the call that it answers. The reply depends on the
-    records below ``log_offset``."""
+    """A reply that a shard has created, and the call that it answers. A successful reply must not
+    be sent before all log records below ``log_offset`` are stable."""
 
     call: Call
     reply: Reply

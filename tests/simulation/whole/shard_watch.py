@@ -162,7 +162,7 @@ class ShardWatch:
         self.checkers.before_call(call)
 
     def gave(self, outcome: Outcome, call: Call | None = None) -> None:
-        """Notes an outcome of the shard. The outcome is checked when all its records have been
+        """Stores an outcome of the shard. The outcome is checked when all its records have been
         replayed."""
         assert self._outcome is None, "an outcome whose records are not replayed"
         self.touched = True

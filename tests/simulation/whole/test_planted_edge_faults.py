@@ -2,7 +2,7 @@
 detected by the simulation.
 
 As in `tests/simulation/test_planted_faults.py`, a function named after the fault replaces correct
-code with `monkeypatch`. If `MOST_SEEDS` simulations do not detect a fault, the test fails.
+code with `monkeypatch`. A test fails if none of `MOST_SEEDS` simulations detects its fault.
 """
 
 from __future__ import annotations

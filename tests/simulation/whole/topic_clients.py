@@ -79,8 +79,8 @@ class TopicLife(Client):
 
     def power_fails(self) -> None:
         """Called after a power failure. If the records of __consumer_offsets are not fsynced at
-        once, the failure can remove tombstones of offsets. So from now on, the client accepts that
-        deleted offsets exist again."""
+        once, the failure can remove tombstones of offsets, so that deleted offsets exist again.
+        From now on, the client accepts this."""
         self._stage = self._create
         self._surely_new = False
 

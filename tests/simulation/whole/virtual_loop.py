@@ -21,7 +21,8 @@ from tests.simulation.whole.network import ListeningSocket, Network
 ITERATION_NS = 2_000
 """The minimum duration of an iteration in ns, so that time passes in a busy loop."""
 JOB_NS = (20_000, 60_000, 200_000, 1 * MS, 4 * MS)
-"""Possible durations in ns of a job for a thread, without the extra time of the disk."""
+"""Possible durations in ns of a job that runs in a thread. The time that a slow disk adds is not
+included."""
 COMES_BACK_NS = (5_000, 50_000, 500_000)
 """Possible delays in ns from the end of a job to the arrival of its result in the loop."""
 
@@ -35,8 +36,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network = network
         self.chance = chance
         self.now_ns = agenda.now_ns
-        """The virtual time of the process in ns. While the process computes, this time is later
-        than the time of ``agenda``."""
+        """The virtual time of this process in ns. While the process computes, it is later than
+        ``agenda.now_ns``."""
         self.errors: list[dict[str, Any]] = []
         """The exceptions that no code has handled, as asyncio reports them."""
         self.iterations = 0

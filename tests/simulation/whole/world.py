@@ -198,9 +198,9 @@ class World(LivingWorld):
         self._watched.pop(shard).serves = False
 
     def told(self, events: Iterable[Event]) -> None:
-        """Asserts that no session has expired because of the broker's own delay: the core must not
-        expire a member while the broker has left a request of this member unread for `UNSEEN_NS` or
-        longer."""
+        """Asserts that the core has not removed a member because of the broker's own delay: while
+        the broker has left a request of the member unread for `UNSEEN_NS` or longer, the session of
+        the member must not expire."""
         for event in events:
             if isinstance(event, MemberLeft) and event.cause in _SILENT:
                 client = self.by_name.get(event.client_id)
